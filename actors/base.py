@@ -1,0 +1,58 @@
+"""What an actor is: a name, what it accepts and emits, and what it does with one message."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Generic, TypeVar
+
+import anyio
+
+from optimist.messages.base import ActorMessage
+from optimist.transport.base import EndOfInbox, Inbox
+
+BURST = 64
+"""messages taken before others on the loop have their turn"""
+
+M = TypeVar("M", bound=ActorMessage)
+
+
+class Actor(ABC, Generic[M]):
+    """Behaviour behind an inbox. `receive` and `turn` decide and send, at once and without waiting.
+
+    name: as in the message map. accepts: every message class it takes.
+    emits: every (receiver, message class) it may send.
+    incarnation: number of this life, see ActorMessage.
+    """
+
+    name: ClassVar[str]
+    accepts: ClassVar[tuple[type[ActorMessage], ...]]
+    emits: ClassVar[tuple[tuple[str, type[ActorMessage]], ...]]
+
+    def __init__(self, incarnation: int) -> None:
+        self.incarnation = incarnation
+
+    def started(self) -> None:
+        """Called once before the first message: say hello to whom it concerns."""
+
+    @abstractmethod
+    def receive(self, message: M) -> None:
+        """Take one message. An unknown one is counted, never fatal."""
+
+    def turn(self) -> float | None:
+        """Called when the inbox is empty. Returns in how many seconds to be called again at the latest."""
+        return None
+
+    async def run(self, inbox: Inbox[M]) -> None:
+        """Receive until the inbox ends. Policy is in `receive` and `turn`; this only waits."""
+        self.started()
+        while True:
+            for _ in range(BURST):
+                if (message := inbox.receive_nowait()) is None:
+                    break
+                self.receive(message)
+            again = self.turn()
+            try:
+                with anyio.move_on_after(again):
+                    await inbox.wait()
+            except EndOfInbox:
+                return

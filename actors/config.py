@@ -1,0 +1,86 @@
+"""What each actor is told when it starts. Each gets its own Struct and nothing else."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Placement = Literal["inline", "embedded", "processes"]
+
+
+class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """executor: `torch`, or `module:Class` of an Executor.
+
+    model: path of a GGUF file or of a Hugging Face folder. dtype: of weights and KV cache.
+    kv_blocks: KV blocks, None sizes them from kv_memory_mb. threads: of torch, None leaves it to torch.
+    max_model_len: None is the model's own. executor_options: for a `module:Class` executor, as JSON.
+    """
+
+    model: str = ""
+    executor: str = "torch"
+    dtype: Literal["float32", "bfloat16", "float64"] = "bfloat16"
+    block_size: int = 16
+    kv_blocks: int | None = None
+    kv_memory_mb: int = 512
+    max_slots: int = 64
+    max_model_len: int | None = None
+    max_batch_tokens: int = 2048
+    threads: int | None = None
+    executor_options: dict[str, int | float | str | bool] = {}
+
+
+class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """depth: steps planned ahead of results; 1 is synchronous.
+
+    max_batch_tokens: query tokens of a step. max_chunk: prompt tokens of one request in a step.
+    max_waiting: requests that may wait; one more is refused. max_waiting_tokens: their prompt tokens.
+    prefix_cache: share KV of equal prefixes. proposer, draft_tokens: speculation.
+    """
+
+    depth: int = 2
+    max_batch_tokens: int = 2048
+    max_chunk: int = 512
+    max_waiting: int = 1024
+    max_waiting_tokens: int = 1_000_000
+    prefix_cache: bool = True
+    proposer: str = "none"
+    draft_tokens: int = 0
+
+
+class BuilderConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """block_size: tokens of a KV block."""
+
+    block_size: int = 16
+
+
+class GatewayConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """model: where tokenizer and chat template come from. model_name: what clients call it.
+
+    credit: tokens a request may be ahead of its client. zmq: endpoint of the client protocol, or "".
+    host, port: of HTTP; port 0 takes a free one, None serves no HTTP. max_requests: live ones.
+    """
+
+    model: str = ""
+    model_name: str = ""
+    credit: int = 256
+    max_requests: int = 1024
+    zmq: str = ""
+    host: str = "127.0.0.1"
+    port: int | None = None
+
+
+class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole engine. groups: actors that share a process, such as `scheduler+builder`."""
+
+    placement: Placement = "embedded"
+    groups: tuple[str, ...] = ()
+    gateway: GatewayConfig = GatewayConfig()
+    scheduler: SchedulerConfig = SchedulerConfig()
+    builder: BuilderConfig = BuilderConfig()
+    worker: WorkerConfig = WorkerConfig()
+    start_timeout: float = 120.0
+    stop_timeout: float = 10.0
+    restarts: int = 3
+    restart_window: float = 30.0
+    hang_timeout: float = 60.0

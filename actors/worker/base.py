@@ -1,0 +1,76 @@
+"""What the worker asks of a device."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist.actors.config import WorkerConfig
+from optimist.messages.batches import Batch
+from optimist.messages.results import Logprobs
+
+Progress = Callable[[str, int, int], None]
+"""Told (what, done, total) while weights load."""
+
+
+class Limits(NamedTuple):
+    """What the device can hold, fixed when it is ready: see Capacity."""
+
+    num_blocks: int
+    block_size: int
+    max_slots: int
+    max_model_len: int
+    max_batch_tokens: int
+    vocab_size: int
+
+
+class Outcome(NamedTuple):
+    """What one step produced, for the rows that sampled, in row order.
+
+    slots, generations, token_counts, drafts_run: [S] int32. token_ids: [sum(token_counts)] int32.
+    """
+
+    slots: NDArray[np.int32]
+    generations: NDArray[np.int32]
+    token_counts: NDArray[np.int32]
+    token_ids: NDArray[np.int32]
+    drafts_run: NDArray[np.int32]
+    logprobs: Logprobs | None
+
+
+class Ticket(Protocol):
+    """A step that was submitted and whose tokens may not be readable yet."""
+
+    def wait(self) -> Outcome:
+        """Block until the tokens are readable. Called once, in order of submission."""
+        ...
+
+
+class Executor(ABC):
+    """Runs batches on a device, in order. Called from one thread at a time.
+
+    It holds, per slot and on the device: computed tokens, token ids, last token, drafts and block
+    table. Positions, lengths and slots of KV follow from them there.
+    """
+
+    limits: Limits
+
+    @classmethod
+    @abstractmethod
+    def load(cls, config: WorkerConfig, progress: Progress) -> Self:
+        """Read the model and allocate the cache. Raises ModelError or ConfigError before allocating."""
+
+    @abstractmethod
+    def submit(self, batch: Batch) -> Ticket:
+        """Enqueue a step. On a CPU it has been computed on return."""
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Forget every slot: a new epoch begins, with a block table of version 0."""
+
+    def close(self) -> None:
+        """Release the device."""

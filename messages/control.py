@@ -1,0 +1,95 @@
+"""Between the supervisor and its actors, and between actors that have lost each other."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from optimist.messages.base import ActorMessage
+
+
+class Hello(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Child process to supervisor, first of all: which cell it is, and its process id."""
+
+    cell: str
+    pid: int
+
+
+class Start(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Supervisor to child process, in answer to Hello: which actors to run, and with what.
+
+    actors: names, in starting order. config: the EngineConfig, as JSON; each actor takes its part.
+    directory: where the sockets of the actors are, mode 0700.
+    """
+
+    actors: tuple[str, ...]
+    directory: str
+    config: msgspec.Raw
+
+
+class Ready(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Actor to supervisor, when it can take messages. detail: what to tell the user, one line."""
+
+    actor: str
+    detail: str = ""
+
+
+class Progress(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Actor to supervisor, while it starts: done of total, in words of what. May be dropped."""
+
+    actor: str
+    what: str
+    done: int
+    total: int
+
+
+class Beat(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Child process to supervisor, every beat interval: its loop turns."""
+
+    cell: str
+
+
+class Drain(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Supervisor to gateway: refuse new requests, finish those that run."""
+
+    urgent: ClassVar[bool] = True
+
+
+class Stop(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Supervisor to actor: end now, in good order."""
+
+    urgent: ClassVar[bool] = True
+
+
+class Fault(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Actor to supervisor when it fails, and supervisor to gateway when an actor is lost.
+
+    actor: who failed. reason: exception or exit status, and the last words on its stderr.
+    final: beyond the restart budget: the engine ends.
+    """
+
+    urgent: ClassVar[bool] = True
+
+    actor: str
+    reason: str
+    final: bool = False
+
+
+class Restarted(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Supervisor to gateway, when a lost actor is ready again: health turns green."""
+
+    actor: str
+
+
+class Resync(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """From an actor that knows nothing, or found a gap, to the one that can tell it again.
+
+    builder to scheduler: send the unsettled plans again. scheduler to gateway: admit every live
+    request again. scheduler to worker: send Capacity. worker to scheduler: a batch is missing.
+    epoch, step: the first step wanted; 0 and 0 for an actor that knows nothing.
+    """
+
+    actor: str
+    epoch: int = 0
+    step: int = 0

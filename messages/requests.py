@@ -1,0 +1,110 @@
+"""Requests on their way between gateway and scheduler."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from optimist.messages.base import ActorMessage, Column, check_columns, check_non_negative, size
+from optimist.messages.errors import Problem
+from optimist.messages.results import Logprobs
+from optimist.messages.slots import Sampling
+
+FinishReason = Literal["stop", "length", "cancelled"]
+
+
+class Admit(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Gateway to scheduler, for a new request and again for each live one after a Resync.
+
+    request: unique over all gateway incarnations. credit: how many tokens may be sent before a Grant.
+    emitted_ids: tokens already delivered to the client, [E]; the request continues behind them.
+    deadline: seconds of the host's monotonic clock, after which it is not worth computing.
+    priority: smaller runs earlier. cache_salt: requests share cached prefixes only within one salt.
+    stop_ids: end the request when chosen (the last token is delivered), [S].
+    """
+
+    request: int
+    prompt_ids: Column
+    emitted_ids: Column = b""
+    max_tokens: int
+    sampling: Sampling
+    stop_ids: Column = b""
+    priority: int = 0
+    deadline: float | None = None
+    cache_salt: str = ""
+    use_cache: bool = True
+    credit: int
+    trace: str = ""
+
+    def __post_init__(self) -> None:
+        check_non_negative(
+            "Admit", {"prompt_ids": self.prompt_ids, "emitted_ids": self.emitted_ids}
+        )
+
+
+class Grant(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Gateway to scheduler, when a client has taken tokens: so many more may be sent."""
+
+    request: int
+    credit: int
+
+
+class Cancel(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Gateway to scheduler, when a client left, or a stop string was found in the text.
+
+    keep: emitted tokens that stand; KV of later ones is dropped and never cached. None keeps all.
+    """
+
+    urgent: ClassVar[bool] = True
+
+    request: int
+    keep: int | None = None
+
+
+class Tokens(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Scheduler to gateway, when tokens of a request have settled, within the request's credit.
+
+    index: number of the first token among the request's emitted ones. Repeats are dropped, a gap is
+    refused. cached_len: prompt tokens that came from the prefix cache at the first admission.
+    finish: set on the last one of the request.
+    """
+
+    request: int
+    index: int
+    token_ids: Column
+    logprobs: Logprobs | None = None
+    cached_len: int = 0
+    finish: FinishReason | None = None
+
+    def __post_init__(self) -> None:
+        check_columns("Tokens", {"token_ids": (self.token_ids, size(self.token_ids))})
+        check_non_negative("Tokens", {"token_ids": self.token_ids})
+
+
+class Retired(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Scheduler to gateway, when a request ends otherwise than by its own tokens.
+
+    problem: why it was refused or failed; None after a Cancel.
+    """
+
+    request: int
+    problem: Problem | None = None
+
+
+class SchedulerStats(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Scheduler to gateway, after steps, at most a few times a second; a newer one replaces an older.
+
+    last_step_at: seconds of the host's monotonic clock when a step last settled.
+    """
+
+    waiting: int
+    running: int
+    free_blocks: int
+    num_blocks: int
+    steps: int
+    preemptions: int
+    prompt_tokens: int
+    cached_tokens: int
+    emitted_tokens: int
+    wasted_tokens: int
+    last_step_at: float
+    max_model_len: int

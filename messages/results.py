@@ -1,0 +1,94 @@
+"""What the worker knows after a step, and what it is able to do."""
+
+from __future__ import annotations
+
+from optimist.messages.base import (
+    EMPTY,
+    ActorMessage,
+    Column,
+    Floats,
+    Part,
+    check_columns,
+    check_non_negative,
+    ints,
+    size,
+)
+
+
+class Logprobs(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Natural logarithms of probabilities, for tokens that asked for them, in token order.
+
+    tokens: index into the message's token_ids, [N]. chosen: of the token itself, [N].
+    ranks: of the token among all, 0 the likeliest, [N].
+    counts: alternatives of each, [N]; top_ids, top_values: the alternatives, best first, [sum(counts)].
+    """
+
+    tokens: Column = EMPTY
+    chosen: Floats = b""
+    ranks: Column = EMPTY
+    counts: Column = EMPTY
+    top_ids: Column = EMPTY
+    top_values: Floats = b""
+
+    def __post_init__(self) -> None:
+        rows = size(self.tokens)
+        total = int(ints(self.counts).sum()) if self.counts else 0
+        check_columns(
+            "Logprobs",
+            {
+                "chosen": (self.chosen, rows),
+                "ranks": (self.ranks, rows),
+                "counts": (self.counts, rows),
+                "top_ids": (self.top_ids, total),
+                "top_values": (self.top_values, total),
+            },
+        )
+
+
+class StepResult(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Worker to scheduler, once for each batch, when its tokens have become readable.
+
+    Only rows that sampled are listed. slots, generations: [S].
+    token_counts: tokens accepted on the row, the bonus token included, [S]; token_ids: [sum].
+    drafts_run: drafts the row was verified with, [S]: at most what the plan had room for.
+    step_us: how long the step ran on the device, microseconds.
+    """
+
+    epoch: int
+    step: int
+    slots: Column = EMPTY
+    generations: Column = EMPTY
+    token_counts: Column = EMPTY
+    token_ids: Column = EMPTY
+    drafts_run: Column = EMPTY
+    logprobs: Logprobs | None = None
+    step_us: int = 0
+
+    def __post_init__(self) -> None:
+        rows = size(self.slots)
+        check_columns(
+            "StepResult",
+            {
+                "generations": (self.generations, rows),
+                "token_counts": (self.token_counts, rows),
+                "drafts_run": (self.drafts_run, rows),
+                "token_ids": (self.token_ids, int(ints(self.token_counts).sum()) if rows else 0),
+            },
+        )
+        check_non_negative("StepResult", {"token_ids": self.token_ids, "slots": self.slots})
+
+
+class Capacity(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Worker to scheduler, when it is ready and whenever a scheduler asks by Resync.
+
+    A new incarnation means an empty device. num_blocks: KV blocks, all usable, numbered from 0.
+    block_size: tokens a block holds. max_slots: requests on the device at once.
+    max_model_len: tokens of one request. max_batch_tokens: query tokens of one step.
+    """
+
+    num_blocks: int
+    block_size: int
+    max_slots: int
+    max_model_len: int
+    max_batch_tokens: int
+    vocab_size: int

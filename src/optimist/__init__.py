@@ -1,0 +1,1 @@
+"""Language models served by actors."""

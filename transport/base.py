@@ -1,0 +1,54 @@
+"""What moving a message promises, whatever moves it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+M_contra = TypeVar("M_contra", contravariant=True)
+M = TypeVar("M")
+
+
+class Ref(Protocol[M_contra]):
+    """The address of an actor that takes messages of type M. A Ref that takes more can stand in.
+
+    Sending never waits: whoever sends holds credit for it, so there is room. A message to an actor
+    that has died is lost; its successor asks for what it needs by Resync.
+    """
+
+    def send(self, message: M_contra, /) -> None:
+        """Hand the message over. Raises MailboxFull beyond the credit, MessageError for a wrong type."""
+        ...
+
+
+class InboxStatistics(NamedTuple):
+    """What an inbox has seen."""
+
+    waiting: int
+    """messages that wait to be received"""
+    capacity: int
+    """messages it takes before an ordinary send raises"""
+    received: int
+    """messages handed out since the start"""
+    refused: int
+    """messages refused because it was full"""
+
+
+class Inbox(ABC, Generic[M]):
+    """Where an actor's messages wait for it. One receiver only."""
+
+    @abstractmethod
+    def receive_nowait(self) -> M | None:
+        """The next message in order of arrival, or None when there is none."""
+
+    @abstractmethod
+    async def wait(self) -> None:
+        """Return when a message is there. Cancelling it loses nothing. Raises EndOfInbox when closed."""
+
+    @abstractmethod
+    def statistics(self) -> InboxStatistics:
+        """Counts so far."""
+
+
+class EndOfInbox(Exception):
+    """The inbox was closed and everything in it has been received."""
