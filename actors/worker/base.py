@@ -72,5 +72,6 @@ class Executor(ABC):
     def reset(self) -> None:
         """Forget every slot: a new epoch begins, with a block table of version 0."""
 
+    @abstractmethod
     def close(self) -> None:
         """Release the device."""
