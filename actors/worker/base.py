@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, Self
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,10 +53,13 @@ class Ticket(Protocol):
 class Executor(ABC):
     """Runs batches on a device, in order. Called from one thread at a time.
 
+    asynchronous: tickets may not be readable when `submit` returns. Only then does another thread
+    wait for a ticket while this one submits.
     It holds, per slot and on the device: computed tokens, token ids, last token, drafts and block
     table. Positions, lengths and slots of KV follow from them there.
     """
 
+    asynchronous: ClassVar[bool] = False
     limits: Limits
 
     @classmethod
