@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import msgspec
-
 from optimist.messages.base import ActorMessage
 
 
@@ -19,13 +17,13 @@ class Hello(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True,
 class Start(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """Supervisor to child process, in answer to Hello: which actors to run, and with what.
 
-    actors: names, in starting order. config: the EngineConfig, as JSON; each actor takes its part.
+    actors: names, in starting order. config: the EngineConfig as JSON text; each actor takes its part.
     directory: where the sockets of the actors are, mode 0700.
     """
 
     actors: tuple[str, ...]
     directory: str
-    config: msgspec.Raw
+    config: bytes
 
 
 class Ready(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):

@@ -5,6 +5,8 @@ OptimistError
 ├── ModelError             a model file that is truncated, inconsistent or unsupported
 ├── MessageError           a message that cannot be built, encoded or decoded
 ├── MailboxFull            a sender went beyond its credit
+├── WrongOwner             an inbox or socket used outside the process, thread or loop that owns it
+├── PeerGone               a client that is not, or no longer, connected
 ├── RequestError           one request ends; everything else goes on
 │   ├── InvalidRequest     the request itself is wrong (HTTP 400)
 │   ├── TooLarge           it can never fit this engine (HTTP 400)
@@ -53,6 +55,14 @@ class MessageError(OptimistError, ValueError):
 
 class MailboxFull(OptimistError):
     """A sender went beyond its credit: a fault of the sender, not of the load."""
+
+
+class WrongOwner(OptimistError, RuntimeError):
+    """An inbox, socket or client is used outside the process, thread or loop that owns it."""
+
+
+class PeerGone(OptimistError):
+    """A client that is not, or no longer, connected. What was meant for it is lost."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):

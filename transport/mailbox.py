@@ -1,0 +1,130 @@
+"""The inbox of an actor whose senders live in the same process: a bounded deque and a wake-up."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from typing import Generic, TypeVar
+
+from optimist.messages.base import ActorMessage
+from optimist.messages.codec import Codec, encode
+from optimist.messages.errors import ConfigError, MailboxFull, MessageError
+from optimist.transport.base import EndOfInbox, Inbox, InboxStatistics
+from optimist.transport.waker import Waker, checkpoint
+
+M = TypeVar("M", bound=ActorMessage)
+
+
+class Mailbox(Inbox[M]):
+    """A bounded first-in first-out inbox in one process.
+
+    accepts: the message classes; another class is refused with its name.
+    capacity: messages that may wait; a sender beyond it has broken its credit.
+    reserve: room beyond the capacity that is kept free for urgent messages.
+    name: of the receiver, for errors. waker: shared with another inbox of the same receiver.
+
+    Everything happens in one thread, that of the receiver's loop: sending from another one raises
+    WrongOwner. With OPTIMIST_CODEC=always, read here, messages pass through the codec.
+    """
+
+    def __init__(
+        self,
+        accepts: tuple[type[M], ...],
+        capacity: int = 1024,
+        reserve: int = 64,
+        *,
+        name: str = "mailbox",
+        waker: Waker | None = None,
+    ) -> None:
+        if capacity < 1 or reserve < 0:
+            raise ConfigError(
+                f"{name}: expected capacity >= 1 and reserve >= 0, got {capacity} and {reserve}"
+            )
+        self.name = name
+        self._accepts = accepts
+        self._capacity = capacity
+        self._reserve = reserve
+        self._waker = Waker() if waker is None else waker
+        self._codec = Codec(accepts) if codec_always() else None
+        self._messages: deque[M] = deque()
+        self._received = 0
+        self._refused = 0
+        self._closed = False
+
+    def ref(self) -> MailboxRef[M]:
+        """The address to send to."""
+        return MailboxRef(self)
+
+    def put(self, message: M) -> None:
+        """What `send` of a Ref does. After `close` the message is lost, as with any actor that ended."""
+        if type(message) not in self._accepts:
+            raise MessageError(
+                f"{self.name}: does not accept {type(message).__name__}; "
+                f"accepts {', '.join(kind.__name__ for kind in self._accepts)}"
+            )
+        self._waker.check_thread()
+        if self._closed:
+            return
+        room = self._capacity + (self._reserve if message.urgent else 0)
+        if len(self._messages) >= room:
+            self._refused += 1
+            raise MailboxFull(
+                f"{self.name}: {len(self._messages)} messages wait, expected at most {room - 1} "
+                f"before {type(message).__name__}"
+            )
+        if self._codec is not None:
+            message = self._codec.decode(encode(message))
+        self._messages.append(message)
+        self._waker.wake()
+
+    def receive_nowait(self) -> M | None:
+        if not self._messages:
+            return None
+        self._received += 1
+        return self._messages.popleft()
+
+    async def wait(self) -> None:
+        if self._messages:
+            await checkpoint()
+        while not self._messages:
+            if self._closed:
+                raise EndOfInbox(self.name)
+            await self._waker.park()
+
+    def close(self) -> None:
+        """Take no more. What waits can still be received; then `wait` raises EndOfInbox."""
+        self._closed = True
+        self._waker.wake()
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def statistics(self) -> InboxStatistics:
+        return InboxStatistics(len(self._messages), self._capacity, self._received, self._refused)
+
+
+class MailboxRef(Generic[M]):
+    """The address of a Mailbox. Only the Mailbox makes it."""
+
+    __slots__ = ("_mailbox",)
+
+    def __init__(self, mailbox: Mailbox[M]) -> None:
+        self._mailbox = mailbox
+
+    def send(self, message: M, /) -> None:
+        """Hand the message over, without waiting.
+
+        Raises MessageError for a class that is not accepted, MailboxFull beyond the capacity,
+        WrongOwner in another thread than the receiver's.
+        """
+        self._mailbox.put(message)
+
+
+def codec_always() -> bool:
+    """Whether messages in one process pass through the codec. Raises ConfigError for a wrong value."""
+    value = os.environ.get("OPTIMIST_CODEC", "wire")
+    if value not in ("always", "wire"):
+        raise ConfigError(f"OPTIMIST_CODEC: expected always or wire, got {value!r}")
+    return value == "always"
