@@ -17,13 +17,17 @@ class Hello(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True,
 class Start(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """Supervisor to child process, in answer to Hello: which actors to run, and with what.
 
-    actors: names, in starting order. config: the EngineConfig as JSON text; each actor takes its part.
+    actors: names, in starting order. life: the incarnation that they are given.
     directory: where the sockets of the actors are, mode 0700.
+    config: the EngineConfig as JSON text; each actor takes its part.
+    path: where to look for `module:Class`, after the child's own import path.
     """
 
     actors: tuple[str, ...]
+    life: int
     directory: str
     config: bytes
+    path: tuple[str, ...] = ()
 
 
 class Ready(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -64,6 +68,7 @@ class Fault(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True,
     """Actor to supervisor when it fails, and supervisor to gateway when an actor is lost.
 
     actor: who failed. reason: exception or exit status, and the last words on its stderr.
+    kind: class name of the exception, "" where there was none.
     final: beyond the restart budget: the engine ends.
     """
 
@@ -71,6 +76,7 @@ class Fault(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
     actor: str
     reason: str
+    kind: str = ""
     final: bool = False
 
 
