@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from optimist.messages.errors import ModelError
 
+MAX_LAYERS = 4096
+"""more than that is taken for a damaged file before anything is sized by it"""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlainRope:
@@ -98,6 +101,8 @@ class ModelConfig:
         for name in _POSITIVE:
             if (value := getattr(self, name)) <= 0:
                 raise ModelError(f"{name}: expected more than 0, got {value}")
+        if self.num_layers > MAX_LAYERS:
+            raise ModelError(f"num_layers: expected at most {MAX_LAYERS}, got {self.num_layers}")
         if self.num_heads % self.num_kv_heads:
             raise ModelError(
                 f"num_heads: expected a multiple of num_kv_heads {self.num_kv_heads}, "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from math import prod
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,16 +26,18 @@ class WeightSource(ABC):
     are in the rotate-half order whatever the file's order is. Close it, or use it in a `with`.
     """
 
-    path: Path
-    config: ModelConfig
+    def __init__(self, path: Path, config: ModelConfig) -> None:
+        self.path = path
+        self.config = config
+        self._shapes = expected_shapes(config)
 
     def names(self) -> tuple[str, ...]:
         """Every tensor, in the order in which the network meets them."""
-        return tuple(expected_shapes(self.config))
+        return tuple(self._shapes)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """[out, in] of a matrix, [n] of a norm or bias. Raises KeyError for an unknown name."""
-        return expected_shapes(self.config)[name]
+        return self._shapes[name]
 
     @abstractmethod
     def stored_type(self, name: str) -> str:
@@ -60,7 +63,7 @@ class WeightSource(ABC):
         The fast way into another dtype: a piece is converted while it is in cache.
         """
         shape = self.shape(name)
-        rows = max(1, CHUNK // int(np.prod(shape[1:])))
+        rows = max(1, CHUNK // prod(shape[1:]))
         buffer = np.empty((min(rows, shape[0]), *shape[1:]), np.float32)
         for start in range(0, shape[0], rows):
             piece = buffer[: min(rows, shape[0] - start)]
