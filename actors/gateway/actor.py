@@ -1,0 +1,298 @@
+"""The gateway: requests in, chunks out. It knows neither sockets nor HTTP."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import ClassVar
+
+from optimist.actors.base import Actor
+from optimist.actors.config import GatewayConfig
+from optimist.actors.gateway.continuation import Continuation
+from optimist.actors.gateway.feed import Feed
+from optimist.actors.gateway.health import Counts, Health, Pulse
+from optimist.actors.gateway.intake import Intake
+from optimist.actors.gateway.outbox import Outbox
+from optimist.actors.gateway.seeds import draw
+from optimist.actors.gateway.stream import Hooks, Stream
+from optimist.actors.gateway.tokenizer import Tokenizer
+from optimist.messages.base import ActorMessage
+from optimist.messages.client import Generate, Stats
+from optimist.messages.control import Drain, Fault, Restarted, Resync
+from optimist.messages.errors import (
+    EngineBroken,
+    EngineEnded,
+    MailboxFull,
+    Overloaded,
+    Problem,
+    ProblemError,
+    raised,
+)
+from optimist.messages.requests import Admit, Cancel, Grant, Retired, SchedulerStats, Tokens
+from optimist.transport.base import Ref
+
+RETRY_AFTER = 1.0
+LOOK_AROUND = 0.25
+"""seconds after which a stream that became garbage is noticed at the latest"""
+
+GatewayInbox = Tokens | Retired | Resync | SchedulerStats | Fault | Restarted | Drain
+
+
+class Gateway(Actor[GatewayInbox]):
+    """Validates, tokenises, admits, detokenises and streams; remembers every live request.
+
+    max_model_len: tokens of one request, None until the scheduler tells. clock: monotonic seconds,
+    the scheduler's too. draw: gives a seed to a request that has none.
+    """
+
+    name: ClassVar[str] = "gateway"
+    accepts: ClassVar[tuple[type[ActorMessage], ...]] = (
+        Tokens,
+        Retired,
+        Resync,
+        SchedulerStats,
+        Fault,
+        Restarted,
+        Drain,
+    )
+    emits: ClassVar[tuple[tuple[str, type[ActorMessage]], ...]] = (
+        ("scheduler", Admit),
+        ("scheduler", Cancel),
+        ("scheduler", Grant),
+    )
+
+    def __init__(
+        self,
+        config: GatewayConfig,
+        incarnation: int,
+        *,
+        scheduler: Ref[Admit | Cancel | Grant],
+        tokenizer: Tokenizer,
+        max_model_len: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        draw: Callable[[], int] = draw,
+    ) -> None:
+        super().__init__(incarnation)
+        self.config = config
+        self.tokenizer = tokenizer
+        self.counts = Counts()
+        self.scheduler_stats: SchedulerStats | None = None
+        self._clock = clock
+        self._outbox = Outbox(scheduler, incarnation)
+        self._intake = Intake(
+            incarnation,
+            tokenizer,
+            credit=config.credit,
+            max_model_len=max_model_len,
+            clock=clock,
+            draw=draw,
+        )
+        self._live: dict[int, tuple[Continuation, Feed]] = {}
+        self._abandoned: deque[Feed] = deque()
+        self._hooks = Hooks(self._taken, self._leave, self._cancel, self._abandoned.append)
+        self._pulse = Pulse(clock())
+        self._preparing = 0
+        self._scheduler_incarnation = 0
+        self._draining = False
+        self._end: Problem | None = None
+
+    def open(self, generate: Generate) -> Stream:
+        """Admit a request and return its stream. Encodes the prompt here and now: see `submit`.
+
+        generate.request is not looked at: names belong to whoever holds a connection.
+        Raises InvalidRequest, TooLarge or Overloaded, or an EngineError when nothing is accepted.
+        """
+        self._check(generate)
+        return self._start(generate, self._intake.encode(generate))
+
+    async def submit(self, generate: Generate) -> Stream:
+        """The same as `open`, but renders a chat and tokenises a long text off the loop."""
+        self._check(generate)
+        self._preparing += generate.params.n
+        try:
+            prompt_ids = await self._intake.encode_aside(generate)
+        finally:
+            self._preparing -= generate.params.n
+        self._check_accepting()
+        return self._start(generate, prompt_ids)
+
+    def end(self, problem: ProblemError) -> None:
+        """End every request with this error, and refuse new ones with it. The first call stands."""
+        if self._end is None:
+            self._end = problem.problem
+        for _, feed in list(self._live.values()):
+            feed.fail(raised(self._end))
+        self._live.clear()
+        self._outbox.clear()
+
+    @property
+    def live(self) -> int:
+        """Continuations that run or wait. A drained gateway has none."""
+        return len(self._live) + self._preparing
+
+    @property
+    def max_model_len(self) -> int | None:
+        """Tokens of one request, prompt and output; None until it is known."""
+        return self._intake.max_model_len
+
+    def health(self) -> Health:
+        """Whether requests get on, and whether new ones are taken."""
+        now = self._clock()
+        if self._end is not None:
+            return Health(healthy=False, accepting=False, reason=self._end.message)
+        reason = self._pulse.reason(now, busy=self._busy())
+        if self._draining:
+            return Health(healthy=not reason, accepting=False, reason=reason or "draining")
+        return Health(healthy=not reason, accepting=not reason, reason=reason)
+
+    def stats(self) -> Stats:
+        """How busy the engine is, as the scheduler last said."""
+        last = self.scheduler_stats
+        return Stats(
+            waiting=last.waiting if last else 0,
+            running=last.running if last else 0,
+            free_blocks=last.free_blocks if last else 0,
+            num_blocks=last.num_blocks if last else 0,
+            steps=last.steps if last else 0,
+            healthy=self.health().healthy,
+        )
+
+    def receive(self, message: GatewayInbox) -> None:
+        """Take one message. Those of a scheduler that has been replaced are ignored."""
+        match message:
+            case Tokens() | Retired() | SchedulerStats() if self._from_the_dead(message):
+                self.counts.stale += 1
+            case Tokens():
+                self._on_tokens(message)
+            case Retired():
+                self._on_retired(message)
+            case SchedulerStats():
+                self._on_stats(message)
+            case Resync():
+                self._on_resync(message)
+            case Fault():
+                self._on_fault(message)
+            case Restarted():
+                self._pulse.restarted(message.actor, self._clock())
+            case Drain():
+                self._draining = True
+            case _:
+                self.counts.unknown += 1
+
+    def turn(self) -> float | None:
+        """Cancel what was abandoned, send what could not be sent. Again soon while requests live."""
+        while self._abandoned:
+            self._leave(self._abandoned.popleft())
+        self._outbox.flush()
+        if not self._busy():
+            self._pulse.beat(self._clock())
+        return LOOK_AROUND if self._live else None
+
+    def _check(self, generate: Generate) -> None:
+        self._check_accepting()
+        limit, wanted = self.config.max_requests, generate.params.n
+        if self.live + wanted > limit:
+            self.counts.refused += 1
+            raise Overloaded(
+                f"expected at most {limit} live requests, got {self.live} and {wanted} more",
+                retry_after=RETRY_AFTER,
+            )
+        self._intake.check(generate)
+
+    def _check_accepting(self) -> None:
+        if self._end is not None:
+            raise raised(self._end)
+        if self._draining:
+            raise EngineEnded("the engine is draining: it finishes what it has and takes no more")
+
+    def _start(self, generate: Generate, prompt_ids: list[int]) -> Stream:
+        continuations = self._intake.continuations(generate, prompt_ids)
+        feed = Feed(continuations)
+        for continuation in continuations:
+            self._live[continuation.entry.request] = (continuation, feed)
+            try:
+                self._outbox.admit(continuation.entry)
+            except MailboxFull:
+                self._leave(feed)
+                self.counts.refused += 1
+                raise Overloaded("the scheduler's inbox is full", retry_after=RETRY_AFTER) from None
+        self.counts.admitted += 1
+        return Stream(feed, self._hooks, continuations[0].entry.seed, len(prompt_ids))
+
+    def _on_tokens(self, tokens: Tokens) -> None:
+        if (live := self._live.get(tokens.request)) is None:
+            self.counts.stale += 1
+            return
+        continuation, feed = live
+        if (skip := continuation.entry.repeated(tokens)) is None:
+            self.counts.gaps += 1
+            return
+        self._pulse.beat(self._clock())
+        if (cut := continuation.push(tokens, skip)) is not None:
+            self._outbox.cancel(tokens.request, cut.keep)
+        if continuation.end is not None:
+            del self._live[tokens.request]
+            self.counts.finished += 1
+        feed.offer(continuation)
+
+    def _on_retired(self, retired: Retired) -> None:
+        if (live := self._live.pop(retired.request, None)) is None:
+            self.counts.stale += 1
+            return
+        continuation, feed = live
+        if retired.problem is None:
+            continuation.finish("cancelled")
+            self.counts.cancelled += 1
+            feed.offer(continuation)
+        else:
+            self._forget(feed)
+            self.counts.failed += 1
+            feed.fail(raised(retired.problem))
+
+    def _on_stats(self, stats: SchedulerStats) -> None:
+        self.scheduler_stats = stats
+        self._intake.max_model_len = stats.max_model_len
+        self._pulse.beat(stats.last_step_at)
+
+    def _on_resync(self, resync: Resync) -> None:
+        if resync.incarnation < self._scheduler_incarnation:
+            self.counts.stale += 1
+            return
+        self._scheduler_incarnation = resync.incarnation
+        for continuation, _ in self._live.values():
+            self._outbox.readmit(continuation.entry)
+
+    def _on_fault(self, fault: Fault) -> None:
+        self._pulse.fault(fault.actor, fault.reason)
+        if fault.final:
+            self.end(EngineBroken(f"{fault.actor} was lost for good: {fault.reason}"))
+
+    def _from_the_dead(self, message: ActorMessage) -> bool:
+        known = self._scheduler_incarnation
+        self._scheduler_incarnation = max(known, message.incarnation)
+        return message.incarnation < known
+
+    def _busy(self) -> bool:
+        return any(c.entry.allowed > len(c.entry.delivered) for c, _ in self._live.values())
+
+    def _taken(self, continuation: Continuation) -> None:
+        if continuation.entry.request in self._live:
+            self._outbox.grant(continuation.entry)
+
+    def _forget(self, feed: Feed) -> list[Continuation]:
+        """Cancel what still runs of a request. Returns it."""
+        running = [c for c in feed.continuations if self._live.pop(c.entry.request, None)]
+        for continuation in running:
+            self._outbox.cancel(continuation.entry.request, None)
+        return running
+
+    def _cancel(self, feed: Feed) -> None:
+        for continuation in self._forget(feed):
+            continuation.finish("cancelled")
+            self.counts.cancelled += 1
+            feed.offer(continuation)
+
+    def _leave(self, feed: Feed) -> None:
+        self.counts.cancelled += len(self._forget(feed))
+        feed.close()

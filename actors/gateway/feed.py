@@ -1,0 +1,76 @@
+"""Between the gateway, which fills a request's continuations, and the consumer, which takes them."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import anyio
+
+from optimist.actors.gateway.chunks import Chunk
+from optimist.actors.gateway.continuation import Continuation
+from optimist.messages.errors import ProblemError
+
+
+class Feed:
+    """Continuations with something to take, in the order in which they got it, and how it ends.
+
+    Bounded: a continuation waits here once, however much it holds.
+    """
+
+    def __init__(self, continuations: tuple[Continuation, ...]) -> None:
+        self.continuations = continuations
+        self.problem: ProblemError | None = None
+        self.closed = False
+        self._ready: deque[Continuation] = deque()
+        self._waiter: anyio.Event | None = None
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing more can be taken, now or later."""
+        return not self._ready and (self.closed or self._ended())
+
+    def offer(self, continuation: Continuation) -> None:
+        """There is more of this continuation."""
+        if continuation.pending and continuation not in self._ready:
+            self._ready.append(continuation)
+        self._wake()
+
+    def fail(self, problem: ProblemError) -> None:
+        """End the request with an error, raised behind what can still be taken. The first stands."""
+        if self.problem is None and not self._ended():
+            self.problem = problem
+        self._wake()
+
+    def close(self) -> None:
+        """The consumer has left: nothing can be taken any more."""
+        self.closed = True
+        self._ready.clear()
+        self._wake()
+
+    def take(self) -> tuple[Continuation, Chunk] | None:
+        """The next chunk and whose it is, or None. Raises the problem that ended the request."""
+        if self._ready:
+            continuation = self._ready.popleft()
+            return continuation, continuation.take()
+        if self.problem is not None and not self.closed:
+            raise self.problem
+        return None
+
+    async def wait(self) -> None:
+        """Return when `take` has something to say. Cancelling it loses nothing."""
+        if self._ready or self.problem is not None or self.exhausted:
+            return
+        if self._waiter is not None:
+            raise RuntimeError("stream: expected one consumer, got a second that waits")
+        self._waiter = anyio.Event()
+        try:
+            await self._waiter.wait()
+        finally:
+            self._waiter = None
+
+    def _ended(self) -> bool:
+        return all(continuation.end is not None for continuation in self.continuations)
+
+    def _wake(self) -> None:
+        if self._waiter is not None:
+            self._waiter.set()

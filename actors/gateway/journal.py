@@ -1,0 +1,64 @@
+"""What is known of a live request: enough to admit it to a scheduler that has never heard of it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from optimist.messages.base import column, size
+from optimist.messages.requests import Admit, Tokens
+
+
+class Entry:
+    """One request as the scheduler knows it: a prompt, one seed, the tokens delivered so far.
+
+    Counts of tokens, each at most the next: taken (by the consumer), len(delivered), allowed (that
+    the scheduler may have sent).
+    """
+
+    def __init__(self, like: Admit, request: int, seed: int) -> None:
+        replace = msgspec.structs.replace
+        self._first = replace(like, request=request, sampling=replace(like.sampling, seed=seed))
+        self._window = like.credit
+        self.delivered: list[int] = []
+        self.taken = 0
+        self.cached_len = 0
+        self.allowed = 0
+
+    @property
+    def request(self) -> int:
+        """Its number, unique over all incarnations of the gateway."""
+        return self._first.request
+
+    @property
+    def prompt_len(self) -> int:
+        """Tokens of the prompt."""
+        return size(self._first.prompt_ids)
+
+    @property
+    def seed(self) -> int:
+        """The seed that keys its noise."""
+        return self._first.sampling.seed
+
+    def admit(self, incarnation: int) -> Admit:
+        """The message that admits it, behind what has been delivered, with the credit that is left."""
+        self.allowed = max(self._wanted(), len(self.delivered))
+        return msgspec.structs.replace(
+            self._first,
+            incarnation=incarnation,
+            emitted_ids=column(self.delivered),
+            credit=self.allowed - len(self.delivered),
+        )
+
+    def repeated(self, tokens: Tokens) -> int | None:
+        """How many leading tokens of the message are known already; None when some are missing."""
+        known = len(self.delivered) - tokens.index
+        return None if known < 0 else min(known, size(tokens.token_ids))
+
+    def due(self) -> int:
+        """Credit that is worth a Grant now: half a window, or all that is left to allow."""
+        wanted = self._wanted()
+        due = wanted - self.allowed
+        return due if 2 * due >= self._window or wanted == self._first.max_tokens else 0
+
+    def _wanted(self) -> int:
+        return min(self.taken + self._window, self._first.max_tokens)
