@@ -61,7 +61,8 @@ def _q4_1(raw: Raw, out: Floats) -> None:
 
 def _fifth_bits(packed: Raw) -> Raw:
     """16 for each weight whose fifth bit is set, else 0, [blocks, 32]."""
-    return np.unpackbits(np.ascontiguousarray(packed), axis=1, bitorder="little") << 4
+    bits = np.unpackbits(np.ascontiguousarray(packed), axis=1, bitorder="little")
+    return np.left_shift(bits, 4, dtype=np.uint8)
 
 
 def _five_bits(packed: Raw, fifth: Raw, out: Floats) -> None:
