@@ -79,8 +79,11 @@ class Worker(Actor[Batch | Resync]):
         """
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._compute)
-                tasks.start_soon(self._read)
+                if self._executor.asynchronous:
+                    tasks.start_soon(self._enqueue)
+                    tasks.start_soon(self._read)
+                else:
+                    tasks.start_soon(self._compute)
                 await super().run(inbox)
                 tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
@@ -106,14 +109,15 @@ class Worker(Actor[Batch | Resync]):
 
     async def _compute(self) -> None:
         limiter = anyio.CapacityLimiter(1)
-        work = self._submit if self._executor.asynchronous else self._step
         while True:
             batch = await self._batches.take()
-            done = await anyio.to_thread.run_sync(work, batch, limiter=limiter)
-            if isinstance(done, _Running):
-                self._running.put(done)
-            else:
-                self._scheduler.send(done)
+            self._scheduler.send(await anyio.to_thread.run_sync(self._step, batch, limiter=limiter))
+
+    async def _enqueue(self) -> None:
+        limiter = anyio.CapacityLimiter(1)
+        while True:
+            batch = await self._batches.take()
+            self._running.put(await anyio.to_thread.run_sync(self._submit, batch, limiter=limiter))
 
     async def _read(self) -> None:
         limiter = anyio.CapacityLimiter(1)

@@ -1,0 +1,133 @@
+"""LateDevice: makes any executor late, so that a missing wait shows on a CPU too."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import deque
+from typing import ClassVar, Self
+
+import msgspec
+import numpy as np
+
+from optimist.actors.config import WorkerConfig
+from optimist.actors.worker.base import Executor, Outcome, Progress, Ticket
+from optimist.messages.base import ints
+from optimist.messages.batches import Batch, ExactBatch
+from optimist.testing.integer_model import IntegerExecutor
+
+POISON = -0x0BAD
+"""what a result buffer holds before its step is readable, and after it has been read"""
+
+
+class LateDevice(Executor):
+    """Steps run up to `lateness` submissions after they were enqueued, in order, as on a stream.
+
+    Result buffers are poisoned until the step has run and a further delay, in seeded order, has
+    passed; waiting for a ticket makes the device catch up. They are poisoned again at the next wait.
+    """
+
+    asynchronous: ClassVar[bool] = True
+
+    def __init__(self, inner: Executor, *, lateness: int, seed: int) -> None:
+        self.inner = inner
+        self.limits = inner.limits
+        self._lateness = lateness
+        self._random = random.Random(seed)
+        self._lock = threading.Lock()
+        self._clock = 0
+        self._queue: deque[LateTicket | None] = deque()
+        self._unread: list[LateTicket] = []
+        self._last: LateTicket | None = None
+
+    @classmethod
+    def load(cls, config: WorkerConfig, progress: Progress) -> Self:
+        """The integer model, late. Options beside its own: lateness, late_seed."""
+        options = dict(config.executor_options)
+        lateness, seed = int(options.pop("lateness", 2)), int(options.pop("late_seed", 0))
+        inner = msgspec.structs.replace(config, executor_options=options)
+        return cls(IntegerExecutor.load(inner, progress), lateness=lateness, seed=seed)
+
+    def submit(self, batch: Batch) -> Ticket:
+        with self._lock:
+            ticket = LateTicket(self, batch, self._due(), self._due())
+            self._queue.append(ticket)
+            self._unread.append(ticket)
+            self._tick()
+            return ticket
+
+    def reset(self) -> None:
+        with self._lock:
+            self._queue.append(None)
+
+    def close(self) -> None:
+        with self._lock:
+            self._queue.clear()
+            self.inner.close()
+
+    def wait_for(self, ticket: LateTicket) -> Outcome:
+        """Let the device run until the ticket is readable."""
+        with self._lock:
+            if self._last is not None:
+                _poison(self._last.buffers)
+            while not ticket.run:
+                self._run_next()
+            if ticket in self._unread:
+                self._unread.remove(ticket)
+            ticket.release()
+            self._last = ticket
+            return ticket.buffers
+
+    def _due(self) -> int:
+        return self._clock + self._random.randint(0, self._lateness)
+
+    def _tick(self) -> None:
+        self._clock += 1
+        while self._queue and (self._queue[0] is None or self._queue[0].due < self._clock):
+            self._run_next()
+        for ticket in [t for t in self._unread if t.run and t.visible < self._clock]:
+            ticket.release()
+            self._unread.remove(ticket)
+
+    def _run_next(self) -> None:
+        ticket = self._queue.popleft()
+        if ticket is None:
+            self.inner.reset()
+        else:
+            ticket.execute(self.inner)
+
+
+class LateTicket:
+    """buffers: what the host can see of the outcome. due, visible: device time of running, of showing."""
+
+    def __init__(self, device: LateDevice, batch: Batch, due: int, visible: int) -> None:
+        self.due, self.visible = due, max(due, visible)
+        self.run = False
+        self.buffers = _poisoned(batch)
+        self._device = device
+        self._batch = batch
+        self._outcome: Outcome | None = None
+
+    def wait(self) -> Outcome:
+        return self._device.wait_for(self)
+
+    def execute(self, device: Executor) -> None:
+        self._outcome = device.submit(self._batch).wait()
+        self.run = True
+
+    def release(self) -> None:
+        assert self._outcome is not None
+        for seen, true in zip(self.buffers[:5], self._outcome[:5], strict=True):
+            seen[:] = true
+        self.buffers = self.buffers._replace(logprobs=self._outcome.logprobs)
+
+
+def _poisoned(batch: Batch) -> Outcome:
+    rows = int(ints(batch.samples).sum()) if isinstance(batch, ExactBatch) else 0
+    slots, generations, counts, ids, drafts = (np.full(rows, POISON, np.int32) for _ in range(5))
+    return Outcome(slots, generations, counts, ids, drafts, None)
+
+
+def _poison(buffers: Outcome) -> None:
+    for buffer in buffers[:5]:
+        buffer[:] = POISON
