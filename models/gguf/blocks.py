@@ -14,6 +14,7 @@ from optimist.models.gguf.layout import BlockLayout
 
 Raw = NDArray[np.uint8]
 Floats = NDArray[np.float32]
+Integers = NDArray[np.integer]
 
 
 def dequantise(layout: BlockLayout, raw: Raw, out: Floats) -> None:
@@ -88,12 +89,12 @@ def _q8_0(raw: Raw, out: Floats) -> None:
     np.multiply(raw[:, 2:].view(np.int8), _half(raw[:, :2]), out=out)
 
 
-def _group_scales(packed: Raw) -> tuple[Raw, Raw]:
+def _group_scales(packed: Raw) -> tuple[Integers, Integers]:
     """Six-bit scales and minima of eight groups out of twelve bytes, two times [blocks, 8]."""
     first, second, third = packed[:, :4], packed[:, 4:8], packed[:, 8:]
-    scales = np.concatenate([first & 63, third & 15 | first >> 6 << 4], axis=1)
-    minima = np.concatenate([second & 63, third >> 4 | second >> 6 << 4], axis=1)
-    return scales, minima
+    later_scales = third & 15 | first >> 6 << 4
+    later_minima = third >> 4 | second >> 6 << 4
+    return np.hstack([first & 63, later_scales]), np.hstack([second & 63, later_minima])
 
 
 def _scale_groups(raw: Raw, out: Floats) -> None:

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.messages.errors import ModelError
+from optimist.models.base import WeightSource
 from optimist.models.config import ModelConfig
 from optimist.models.gguf.blocks import dequantise
 from optimist.models.gguf.config import gguf_config
 from optimist.models.gguf.file import GgufFile, TensorEntry
 from optimist.models.matching import match_tensors
-from optimist.models.source import WeightSource
 
 ROPE_FACTORS = "rope_freqs.weight"
 

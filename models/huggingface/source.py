@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.messages.errors import ModelError
+from optimist.models.base import WeightSource
 from optimist.models.huggingface.config import huggingface_config
 from optimist.models.huggingface.safetensors import widen
 from optimist.models.huggingface.shards import Shards
 from optimist.models.matching import match_tensors
-from optimist.models.source import WeightSource
 
 HEAD = "lm_head.weight"
 EMBED = "model.embed_tokens.weight"
