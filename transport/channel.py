@@ -1,0 +1,248 @@
+"""Messages between processes: PUSH to PULL, one direction on each socket, decoded on arrival."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import zmq
+
+from optimist.messages.base import ActorMessage
+from optimist.messages.codec import MAX_ACTOR_BYTES, Codec, encode
+from optimist.messages.errors import ConfigError, MailboxFull, MessageError, OptimistError
+from optimist.transport.base import EndOfInbox, Inbox, InboxStatistics
+from optimist.transport.endpoints import (
+    CurveKeys,
+    check_bind,
+    check_connect,
+    remove_file,
+    serve_curve,
+    use_curve,
+)
+from optimist.transport.links import Links, Owner
+from optimist.transport.readiness import SocketWaker
+from optimist.transport.waker import checkpoint
+
+M = TypeVar("M", bound=ActorMessage)
+
+RECONNECT_MS = 10
+BAD_FRAMES_AT_ONCE = 64
+
+
+def ignore(error: OptimistError) -> None:
+    """A report callback that drops the report: the frame is counted all the same."""
+
+
+class PullInbox(Inbox[M]):
+    """The inbox of an actor whose senders live in other processes: one bound PULL socket.
+
+    accepts: the message classes; anything else on the socket is dropped, counted and reported.
+    capacity: messages that may wait here for each sender, roughly: ZeroMQ counts them in batches, so
+    credit is what bounds senders. max_bytes: a longer frame ends the connection it came on, unread.
+    report: called with what is wrong with each dropped frame; must not raise.
+
+    Used only in the thread that made it. Raises ConfigError when the endpoint is unsafe or taken.
+    """
+
+    def __init__(
+        self,
+        links: Links,
+        endpoint: str,
+        accepts: tuple[type[M], ...],
+        *,
+        capacity: int = 1024,
+        max_bytes: int = MAX_ACTOR_BYTES,
+        report: Callable[[OptimistError], None] = ignore,
+        curve: CurveKeys | None = None,
+    ) -> None:
+        check_bind(endpoint, curve=curve)
+        self.dropped = 0
+        self._endpoint = endpoint
+        self._codec = Codec(accepts, max_bytes=max_bytes)
+        self._capacity = capacity
+        self._report = report
+        self._links = links
+        self._owner = Owner(f"inbox at {endpoint}")
+        self._received = 0
+        self._closed = False
+        self._socket = links.socket(zmq.PULL, self.close)
+        self._socket.rcvhwm = capacity
+        self._socket.maxmsgsize = max_bytes
+        if curve is not None:
+            serve_curve(self._socket, curve)
+        self._bound = bind(links, self._socket, endpoint)
+        self.waker = SocketWaker(self._socket)
+
+    @property
+    def endpoint(self) -> str:
+        """Where to connect, with the port that was taken for `*`."""
+        return self._bound
+
+    def receive_nowait(self) -> M | None:
+        self._owner.check()
+        if self._closed:
+            return None
+        for _ in range(BAD_FRAMES_AT_ONCE):
+            try:
+                frame = self._socket.recv(zmq.DONTWAIT)
+            except zmq.Again:
+                return None
+            try:
+                message = self._decode(frame)
+            except OptimistError as error:
+                self.dropped += 1
+                self._report(error)
+                continue
+            self._received += 1
+            return message
+        return None
+
+    def _decode(self, frame: bytes) -> M:
+        extra = 0
+        while self._socket.getsockopt(zmq.RCVMORE):
+            self._socket.recv(zmq.DONTWAIT)
+            extra += 1
+        if extra:
+            raise MessageError(f"message: expected one frame, got {extra + 1}")
+        return self._codec.decode(frame)
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    @property
+    def readable(self) -> bool:
+        """Whether a frame is there, good or bad."""
+        return not self._closed and self.waker.readable()
+
+    async def wait(self) -> None:
+        self._owner.check()
+        if self.readable:
+            await checkpoint()
+        while not self.readable:
+            if self._closed:
+                raise EndOfInbox(self._endpoint)
+            await self.waker.park()
+
+    def close(self) -> None:
+        """Unbind and end. What has not been received is lost. May be called twice."""
+        if self._closed or self._owner.forked:
+            return
+        self._owner.check()
+        self._closed = True
+        self.waker.close()
+        remove_file(self._endpoint)
+        self._links.release(self._socket)
+
+    def statistics(self) -> InboxStatistics:
+        """Counts so far. waiting is 0: what waits in the socket cannot be counted."""
+        return InboxStatistics(0, self._capacity, self._received, self.dropped)
+
+
+class PushRef(Generic[M]):
+    """The address of an actor in another process: one connected PUSH socket.
+
+    accepts: the message classes of the receiver; another class is refused with its name.
+    capacity: messages that may wait on this side, roughly.
+
+    What is sent before the receiver listens waits for it. While it is dead, messages wait up to the
+    capacity for its successor, and beyond that they are lost and counted: a dead receiver never
+    makes a sender fail, its successor asks by Resync. A receiver that lives and does not read fails
+    the sender with MailboxFull, because its credit should have stopped it earlier.
+    Used only in the thread that made it.
+    """
+
+    def __init__(
+        self,
+        links: Links,
+        endpoint: str,
+        accepts: tuple[type[M], ...],
+        *,
+        capacity: int = 1024,
+        max_bytes: int = MAX_ACTOR_BYTES,
+        curve: CurveKeys | None = None,
+    ) -> None:
+        check_connect(endpoint)
+        self.lost = 0
+        self._endpoint = endpoint
+        self._accepts = accepts
+        self._max_bytes = max_bytes
+        self._links = links
+        self._owner = Owner(f"ref to {endpoint}")
+        self._closed = False
+        self._connected = False
+        self._socket = links.socket(zmq.PUSH, self.close)
+        self._socket.sndhwm = capacity
+        self._socket.reconnect_ivl = RECONNECT_MS
+        if curve is not None:
+            use_curve(self._socket, curve)
+        self._monitor = links.monitor(
+            self._socket, zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
+        )
+        self._socket.connect(endpoint)
+
+    @property
+    def connected(self) -> bool:
+        """Whether the receiver's process is there, as far as the connection tells."""
+        while True:
+            try:
+                event, _ = self._monitor.recv_multipart(zmq.DONTWAIT)
+            except zmq.Again:
+                return self._connected
+            self._connected = _event(event) == zmq.EVENT_HANDSHAKE_SUCCEEDED
+
+    def send(self, message: M, /) -> None:
+        """Hand the message over, without waiting.
+
+        Raises MessageError for a class that is not accepted or a message that is too long,
+        MailboxFull when a living receiver does not read, WrongOwner in another thread or process.
+        """
+        self._owner.check()
+        if type(message) not in self._accepts:
+            raise MessageError(
+                f"{self._endpoint}: does not accept {type(message).__name__}; "
+                f"accepts {', '.join(kind.__name__ for kind in self._accepts)}"
+            )
+        if self._closed:
+            self.lost += 1
+            return
+        frame = encode(message)
+        if len(frame) > self._max_bytes:
+            raise MessageError(
+                f"{type(message).__name__}: expected at most {self._max_bytes} bytes, "
+                f"got {len(frame)}"
+            )
+        try:
+            self._socket.send(frame, zmq.DONTWAIT)
+        except zmq.Again:
+            if self.connected:
+                raise MailboxFull(
+                    f"{self._endpoint}: the receiver lives and does not read; "
+                    f"no room for {type(message).__name__}"
+                ) from None
+            self.lost += 1
+
+    def close(self) -> None:
+        """Disconnect. What has not left is lost, and so is what is sent later. May be called twice."""
+        if self._closed or self._owner.forked:
+            return
+        self._owner.check()
+        self._closed = True
+        self._links.release(self._socket)
+
+
+def bind(links: Links, socket: zmq.Socket[bytes], endpoint: str) -> str:
+    """Bind and return where, or release the socket and raise ConfigError with the reason."""
+    try:
+        socket.ipv6 = endpoint.startswith("tcp://[")
+        socket.bind(endpoint)
+    except zmq.ZMQError as error:
+        links.release(socket)
+        raise ConfigError(f"{endpoint}: cannot listen: {error.strerror}") from error
+    return bytes(socket.getsockopt(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
+
+
+def _event(frame: bytes) -> int:
+    return int(struct.unpack("=HI", frame)[0])

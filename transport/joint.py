@@ -1,0 +1,65 @@
+"""One inbox for an actor whose senders live partly in its process and partly in others."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from optimist.messages.base import ActorMessage
+from optimist.transport.base import EndOfInbox, Inbox, InboxStatistics
+from optimist.transport.channel import PullInbox
+from optimist.transport.mailbox import Mailbox, MailboxRef
+from optimist.transport.waker import checkpoint
+
+M = TypeVar("M", bound=ActorMessage)
+
+
+class JointInbox(Inbox[M]):
+    """Merges a Mailbox, made here, with a PullInbox. Ends when both do.
+
+    Messages of one sender keep their order; the two sources take turns.
+    """
+
+    def __init__(
+        self,
+        remote: PullInbox[M],
+        accepts: tuple[type[M], ...],
+        capacity: int = 1024,
+        reserve: int = 64,
+        *,
+        name: str = "mailbox",
+    ) -> None:
+        self._remote = remote
+        self._local = Mailbox(accepts, capacity, reserve, name=name, waker=remote.waker)
+        self._local_first = True
+
+    def ref(self) -> MailboxRef[M]:
+        """The address for senders in this process."""
+        return self._local.ref()
+
+    def receive_nowait(self) -> M | None:
+        self._local_first = not self._local_first
+        first: Inbox[M] = self._local if self._local_first else self._remote
+        second: Inbox[M] = self._remote if self._local_first else self._local
+        message = first.receive_nowait()
+        return second.receive_nowait() if message is None else message
+
+    async def wait(self) -> None:
+        if self._ready():
+            await checkpoint()
+        while not self._ready():
+            if self._local.closed and self._remote.closed:
+                raise EndOfInbox(self._local.name)
+            await self._remote.waker.park()
+
+    def _ready(self) -> bool:
+        return bool(self._local.statistics().waiting) or self._remote.readable
+
+    def close(self) -> None:
+        """Close both. What waits in the mailbox can still be received; then `wait` raises."""
+        self._local.close()
+        self._remote.close()
+
+    def statistics(self) -> InboxStatistics:
+        """Both together. waiting counts the messages of this process only."""
+        local, remote = self._local.statistics(), self._remote.statistics()
+        return InboxStatistics(*(a + b for a, b in zip(local, remote, strict=True)))

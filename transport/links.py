@@ -1,0 +1,104 @@
+"""The ZeroMQ context of one owner, and what is true of every socket made from it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from threading import get_ident
+from types import TracebackType
+from typing import Self
+
+import zmq
+
+from optimist.messages.errors import WrongOwner
+
+
+class Owner:
+    """The process and thread that made something, and the only ones that may use it."""
+
+    __slots__ = ("_name", "_pid", "_thread")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._pid = os.getpid()
+        self._thread = get_ident()
+
+    @property
+    def forked(self) -> bool:
+        """Whether this is a forked child of the owner."""
+        return os.getpid() != self._pid
+
+    def check(self) -> None:
+        """Raise WrongOwner in a forked child or in another thread."""
+        if os.getpid() != self._pid:
+            raise WrongOwner(
+                f"{self._name}: made in process {self._pid}, used in its forked child {os.getpid()}; "
+                "sockets do not survive a fork, make them after it"
+            )
+        if get_ident() != self._thread:
+            raise WrongOwner(
+                f"{self._name}: made in thread {self._thread}, used in thread {get_ident()}; "
+                "expected its owner's thread only"
+            )
+
+
+class Links:
+    """Every socket of one owner: one context, LINGER 0 from the start, closed explicitly.
+
+    Not shared between threads, not usable after a fork, nothing global: two engines in a process
+    have two. A context manager; `close` is quick whatever is still queued.
+    """
+
+    def __init__(self) -> None:
+        self.owner = Owner("links")
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._context.linger = 0
+        self._sockets: dict[zmq.Socket[bytes], Callable[[], None]] = {}
+        self._monitors: dict[zmq.Socket[bytes], zmq.Socket[bytes]] = {}
+
+    def socket(self, kind: int, on_close: Callable[[], None]) -> zmq.Socket[bytes]:
+        """A new socket, neither bound nor connected. Raises WrongOwner, see Owner.
+
+        on_close: closes whatever uses the socket and ends in `release`; called by `close`.
+        """
+        self.owner.check()
+        socket = self._context.socket(kind)
+        self._sockets[socket] = on_close
+        return socket
+
+    def monitor(self, socket: zmq.Socket[bytes], events: int) -> zmq.Socket[bytes]:
+        """A socket that receives these events of another one, and is released with it."""
+        monitor = socket.get_monitor_socket(events)
+        self._monitors[socket] = monitor
+        return monitor
+
+    def release(self, socket: zmq.Socket[bytes]) -> None:
+        """Close one socket. What it has not sent is lost. Nothing happens in a forked child."""
+        if self.owner.forked or socket not in self._sockets:
+            return
+        del self._sockets[socket]
+        if socket in self._monitors:
+            socket.disable_monitor()
+            self._monitors.pop(socket).close(linger=0)
+        socket.close(linger=0)
+
+    def close(self) -> None:
+        """Close every socket and the context. May be called twice. Raises WrongOwner, see Owner."""
+        if self.owner.forked:
+            return
+        self.owner.check()
+        for socket, on_close in tuple(self._sockets.items()):
+            on_close()
+            self.release(socket)
+        self._context.term()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
