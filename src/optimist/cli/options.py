@@ -1,0 +1,271 @@
+"""Every option of every command, in one table: parser and docs/configuration.md are made from it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+Kind = Literal["int", "float", "text", "texts", "ints", "biases", "on", "off"]
+"""How a value is written. texts: the option may be repeated. ints: 1,2,3. biases: 42=-5,7=1.5.
+on, off: the option alone sets True or False."""
+
+Choices = tuple[str, ...]
+
+ENGINE = ("generate", "chat", "serve", "bench offline")
+SAMPLING = ("generate", "chat")
+GENERATE, SERVE, OFFLINE = ("generate",), ("serve",), ("bench offline",)
+JSON = ("generate", "bench offline", "bench startup", "bench actors", "doctor")
+
+
+class Option(NamedTuple):
+    """One option.
+
+    targets: where its value goes, as paths: `config.` into EngineConfig, `params.` into
+    SamplingParams, `command.` to the command itself. What is not given keeps the default there.
+    effect: what changes when it is given, in words.
+    """
+
+    flag: str
+    commands: tuple[str, ...]
+    targets: tuple[str, ...]
+    kind: Kind
+    effect: str
+    choices: tuple[str, ...] = ()
+
+
+def _engine(flag: str, paths: str, kind: Kind, effect: str, choices: Choices = ()) -> Option:
+    targets = tuple(f"config.{path}" for path in paths.split())
+    return Option(flag, ENGINE, targets, kind, effect, choices)
+
+
+def _serve(flag: str, path: str, kind: Kind, effect: str) -> Option:
+    return Option(flag, SERVE, (f"config.gateway.{path}",), kind, effect)
+
+
+def _sampling(flag: str, path: str, kind: Kind, effect: str) -> Option:
+    return Option(flag, SAMPLING, (f"params.{path}",), kind, effect)
+
+
+OPTIONS = (
+    _engine(
+        "--model",
+        "gateway.model worker.model",
+        "text",
+        "path of a GGUF file or Hugging Face folder to serve; empty is the installed default model",
+    ),
+    _engine(
+        "--dtype",
+        "worker.dtype",
+        "text",
+        "number type of weights and KV cache",
+        ("float32", "bfloat16"),
+    ),
+    _engine(
+        "--placement",
+        "placement",
+        "text",
+        "where the actors run: this loop, worker apart, or each in a process",
+        ("inline", "embedded", "processes"),
+    ),
+    _engine(
+        "--group",
+        "groups",
+        "texts",
+        "actors that share a process, such as scheduler+builder; may be repeated",
+    ),
+    _engine(
+        "--depth",
+        "scheduler.depth",
+        "int",
+        "steps planned ahead of results; 1 is synchronous",
+        ("1", "2"),
+    ),
+    _engine(
+        "--max-model-len",
+        "worker.max_model_len",
+        "int",
+        "tokens of one request, prompt included; not given: the model's own limit",
+    ),
+    _engine(
+        "--block-size",
+        "worker.block_size builder.block_size",
+        "int",
+        "tokens that a KV block holds",
+    ),
+    _engine(
+        "--kv-blocks",
+        "worker.kv_blocks",
+        "int",
+        "KV blocks on the device; not given: as many as --kv-memory-mb holds",
+    ),
+    _engine("--kv-memory-mb", "worker.kv_memory_mb", "int", "memory of the KV cache, in MiB"),
+    _engine("--max-slots", "worker.max_slots", "int", "requests that run at once"),
+    _engine(
+        "--max-batch-tokens",
+        "scheduler.max_batch_tokens worker.max_batch_tokens",
+        "int",
+        "query tokens of one step",
+    ),
+    _engine(
+        "--max-chunk", "scheduler.max_chunk", "int", "prompt tokens of one request in one step"
+    ),
+    _engine(
+        "--max-waiting",
+        "scheduler.max_waiting",
+        "int",
+        "requests that may wait; one more is refused",
+    ),
+    _engine(
+        "--no-prefix-cache",
+        "scheduler.prefix_cache",
+        "off",
+        "every prompt is computed in full; cached_tokens stays 0",
+    ),
+    _engine("--threads", "worker.threads", "int", "threads that compute; not given: torch decides"),
+    _engine(
+        "--start-timeout",
+        "start_timeout",
+        "float",
+        "seconds until a start that is not ready is given up",
+    ),
+    _engine(
+        "--stop-timeout",
+        "stop_timeout",
+        "float",
+        "seconds an actor may take to stop before it is killed",
+    ),
+    _engine(
+        "--restarts",
+        "restarts",
+        "int",
+        "deaths of an actor within --restart-window before the engine ends",
+    ),
+    _engine("--restart-window", "restart_window", "float", "seconds over which deaths are counted"),
+    _engine(
+        "--hang-timeout",
+        "hang_timeout",
+        "float",
+        "seconds of silence after which a process counts as dead",
+    ),
+    _serve("--host", "host", "text", "address that HTTP listens on"),
+    _serve("--port", "port", "int", "port that HTTP listens on; 0 takes a free one"),
+    _serve(
+        "--zmq",
+        "zmq",
+        "text",
+        "endpoint of the ZeroMQ client protocol, such as ipc:///run/optimist.sock",
+    ),
+    _serve(
+        "--model-name",
+        "model_name",
+        "text",
+        "what clients call the model; not given: its file name",
+    ),
+    _serve("--max-requests", "max_requests", "int", "live requests; one more is refused"),
+    _serve(
+        "--credit",
+        "credit",
+        "int",
+        "tokens a request may be ahead of its client before its row pauses",
+    ),
+    Option(
+        "--prompt-ids", GENERATE, ("command.prompt_ids",), "ints", "token ids instead of a PROMPT"
+    ),
+    Option(
+        "--chat",
+        GENERATE,
+        ("command.chat",),
+        "on",
+        "PROMPT is a user's message, put into the model's chat template",
+    ),
+    Option("--system", ("chat",), ("command.system",), "text", "the system message"),
+    _sampling("--max-tokens", "max_tokens", "int", "tokens to generate at most"),
+    _sampling("--temperature", "temperature", "float", "0 is greedy, higher is wilder"),
+    _sampling("--seed", "seed", "int", "of the noise; not given: drawn"),
+    _sampling(
+        "--top-p",
+        "top_p",
+        "float",
+        "only the likeliest tokens that together reach this probability",
+    ),
+    _sampling("--top-k", "top_k", "int", "only so many likeliest tokens; 0 is off"),
+    _sampling(
+        "--min-p", "min_p", "float", "only tokens at least this times as likely as the likeliest"
+    ),
+    _sampling(
+        "--stop",
+        "stop",
+        "texts",
+        "a string that ends the text and is not part of it; may be repeated",
+    ),
+    _sampling(
+        "--stop-token-ids",
+        "stop_token_ids",
+        "ints",
+        "token ids that end the text like the model's own end token",
+    ),
+    _sampling("--ignore-eos", "ignore_eos", "on", "goes on after the end token"),
+    _sampling("--min-tokens", "min_tokens", "int", "no end before so many tokens"),
+    _sampling(
+        "--presence-penalty",
+        "presence_penalty",
+        "float",
+        "subtracted once from the logit of every token already generated",
+    ),
+    _sampling(
+        "--frequency-penalty",
+        "frequency_penalty",
+        "float",
+        "subtracted from a token's logit for each time it was generated",
+    ),
+    _sampling(
+        "--repetition-penalty",
+        "repetition_penalty",
+        "float",
+        "divides positive (multiplies negative) logits of tokens in prompt or text",
+    ),
+    _sampling(
+        "--logit-bias",
+        "logit_bias",
+        "biases",
+        "added to the logits of token ids, such as 42=-5,7=1.5",
+    ),
+    Option("--requests", OFFLINE, ("command.requests",), "int", "requests sent at once"),
+    Option("--input", OFFLINE, ("command.input",), "int", "prompt tokens of each"),
+    Option("--output", OFFLINE, ("command.output",), "int", "tokens generated for each"),
+    Option("--json", JSON, ("command.json",), "on", "prints one JSON object instead of prose"),
+)
+
+COMMAND_DEFAULTS: dict[str, dict[str, Any]] = {
+    "generate": {"config.placement": "inline"},
+    "chat": {
+        "config.placement": "inline",
+        "params.max_tokens": 1024,
+        "params.temperature": 0.2,
+        "params.top_p": 0.9,
+    },
+    "serve": {"config.placement": "processes", "config.gateway.port": 8000},
+    "bench offline": {
+        "config.placement": "inline",
+        "command.requests": 32,
+        "command.input": 128,
+        "command.output": 128,
+    },
+}
+"""Where a command starts from something else than the Struct's own default."""
+
+SUCCESSORS = {
+    "--max-new-tokens": "--max-tokens",
+    "--n-predict": "--max-tokens",
+    "--temp": "--temperature",
+    "--ctx-size": "--max-model-len",
+    "--max-num-seqs": "--max-slots",
+    "--max-num-batched-tokens": "--max-batch-tokens",
+    "--enable-prefix-caching": "--no-prefix-cache (the prefix cache is on unless it is given)",
+    "--num-threads": "--threads",
+}
+"""Options that were removed, or that people bring along, and what takes their place here."""
+
+
+def options_of(command: str) -> list[Option]:
+    """The options that a command takes, in the order of the table."""
+    return [option for option in OPTIONS if command in option.commands]

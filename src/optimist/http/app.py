@@ -1,0 +1,191 @@
+"""The OpenAI-compatible HTTP face of one engine, as a starlette app that can be mounted anywhere."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Any, TypeVar
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from optimist.http.answers import Answer
+from optimist.http.bodies import Body, ChatBody, CompletionBody, DetokenizeBody, TokenizeBody
+from optimist.http.decode import decode
+from optimist.http.metrics import CONTENT_TYPE, Metrics
+from optimist.http.requests import Job, chat_job, completion_job, turns
+from optimist.http.service import Service, Vitals
+from optimist.http.shapes import Head, error_body, error_headers, to_json
+from optimist.messages.errors import InvalidRequest, Problem, ProblemError
+
+MAX_BODY = 4 * 2**20
+"""bytes of a request's body; a longer one is answered with 413"""
+STALLED_AFTER = 60.0
+"""seconds without a settled step, while requests run, after which /health is red"""
+
+B = TypeVar("B", bound=Body)
+
+
+class _Refusal(HTTPException):
+    """A refusal outside the engine's own errors: a status, and what the error object says."""
+
+    def __init__(self, status: int, message: str, code: str, param: str | None = None) -> None:
+        super().__init__(status, message)
+        self.code = code
+        self.param = param
+
+
+def create_app(service: Service) -> Starlette:
+    """The app for one engine. It owns nothing: closing the engine is its owner's business."""
+    face = _Face(service)
+    return Starlette(
+        routes=[
+            Route("/v1/completions", face.completions, methods=["POST"]),
+            Route("/v1/chat/completions", face.chat, methods=["POST"]),
+            Route("/v1/models", face.models, methods=["GET"]),
+            Route("/v1/models/{model:path}", face.model, methods=["GET"]),
+            Route("/tokenize", face.tokenize, methods=["POST"]),
+            Route("/detokenize", face.detokenize, methods=["POST"]),
+            Route("/health", face.health, methods=["GET"]),
+            Route("/ready", face.ready, methods=["GET"]),
+            Route("/metrics", face.metrics, methods=["GET"]),
+        ],
+        exception_handlers={
+            ProblemError: _problem,
+            HTTPException: _http_error,
+            ClientDisconnect: _gone,
+            Exception: _unexpected,
+        },
+    )
+
+
+class _Face:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._metrics = Metrics(service)
+        self._since = int(time.time())
+
+    async def completions(self, request: Request) -> ASGIApp:
+        body = await self._body(request, CompletionBody)
+        head = self._head("cmpl", "text_completion")
+        return self._answer(completion_job(body, head.id), head)
+
+    async def chat(self, request: Request) -> ASGIApp:
+        body = await self._body(request, ChatBody)
+        head = self._head("chatcmpl", "chat.completion")
+        return self._answer(chat_job(body, head.id), head)
+
+    def _answer(self, job: Job, head: Head) -> Answer:
+        return Answer(self._service, job, head, self._metrics.observer(head.kind))
+
+    async def models(self, request: Request) -> Response:
+        return _json({"object": "list", "data": [self._model()]})
+
+    async def model(self, request: Request) -> Response:
+        self._check_model(request.path_params["model"])
+        return _json(self._model())
+
+    async def tokenize(self, request: Request) -> Response:
+        body = await self._body(request, TokenizeBody)
+        if (body.prompt is None) == (body.messages is None):
+            raise InvalidRequest("prompt: expected exactly one of prompt, messages", field="prompt")
+        if body.messages is None:
+            ids = list(await self._service.encode(body.prompt or ""))
+        else:
+            ids = list(await self._service.encode_chat(turns(body.messages)))
+        limit = self._service.max_model_len
+        return _json({"tokens": ids, "count": len(ids), "max_model_len": limit})
+
+    async def detokenize(self, request: Request) -> Response:
+        body = await self._body(request, DetokenizeBody)
+        return _json({"prompt": self._service.decode(body.tokens)})
+
+    async def health(self, request: Request) -> Response:
+        trouble = _trouble(self._service.vitals())
+        return _json({"status": trouble or "ok"}, 503 if trouble else 200)
+
+    async def ready(self, request: Request) -> Response:
+        ready = self._service.vitals().ready
+        return _json({"ready": ready}, 200 if ready else 503)
+
+    async def metrics(self, request: Request) -> Response:
+        return Response(self._metrics.text(), headers={"content-type": CONTENT_TYPE})
+
+    async def _body(self, request: Request, kind: type[B]) -> B:
+        if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
+            raise _Refusal(415, "expected content-type: application/json", "unsupported_media_type")
+        body = decode(kind, await _content(request))
+        self._check_model(getattr(body, "model", None))
+        return body
+
+    def _check_model(self, name: str | None) -> None:
+        served = self._service.model_name
+        if name is not None and name != served:
+            raise _Refusal(
+                404,
+                f"model: {name!r} is not served here, {served!r} is",
+                "model_not_found",
+                "model",
+            )
+
+    def _model(self) -> dict[str, Any]:
+        return {
+            "id": self._service.model_name,
+            "object": "model",
+            "created": self._since,
+            "owned_by": "optimist",
+            "max_model_len": self._service.max_model_len,
+        }
+
+    def _head(self, prefix: str, kind: str) -> Head:
+        name = f"{prefix}-{uuid.uuid4().hex}"
+        return Head(name, kind, int(time.time()), self._service.model_name)
+
+
+def _trouble(vitals: Vitals) -> str:
+    """Why the engine is not healthy, in one line; empty when it is."""
+    if vitals.lost:
+        return f"{vitals.lost} is down"
+    if vitals.running and (vitals.since_step or 0.0) > STALLED_AFTER:
+        return f"no step for {vitals.since_step:.0f} s while {vitals.running} requests run"
+    return ""
+
+
+async def _content(request: Request) -> bytes:
+    """The body, refused as soon as it is too long."""
+    content = bytearray()
+    async for piece in request.stream():
+        content += piece
+        if len(content) > MAX_BODY:
+            raise _Refusal(413, f"expected a body of at most {MAX_BODY} bytes", "body_too_large")
+    return bytes(content)
+
+
+def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(to_json(value), status, headers, media_type="application/json")
+
+
+async def _problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ProblemError)
+    return _json(error_body(error.problem), error.status, error_headers(error))
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code, param = getattr(error, "code", "http_error"), getattr(error, "param", None)
+    kind = "invalid_request_error" if error.status_code < 500 else "server_error"
+    body = {"message": error.detail, "type": kind, "param": param, "code": code}
+    return _json({"error": body}, error.status_code, dict(error.headers or {}))
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    return Response(status_code=400)
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    problem = Problem(code="request_failed", message=f"unexpected {type(error).__name__}")
+    return _json(error_body(problem), 500)
