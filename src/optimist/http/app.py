@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from typing import Any, TypeVar
@@ -158,10 +159,11 @@ def _trouble(vitals: Vitals) -> str:
 async def _content(request: Request) -> bytes:
     """The body, refused as soon as it is too long."""
     content = bytearray()
-    async for piece in request.stream():
-        content += piece
-        if len(content) > MAX_BODY:
-            raise _Refusal(413, f"expected a body of at most {MAX_BODY} bytes", "body_too_large")
+    async with contextlib.aclosing(request.stream()) as pieces:
+        async for piece in pieces:
+            content += piece
+            if len(content) > MAX_BODY:
+                raise _Refusal(413, f"expected at most {MAX_BODY} bytes", "body_too_large")
     return bytes(content)
 
 
