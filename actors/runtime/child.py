@@ -1,0 +1,142 @@
+"""The inside of a child process: holds the life-line, beats, runs its cell, and never outlives the engine."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import os
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NoReturn
+
+import anyio
+
+from optimist.actors.runtime.death import by_exception
+from optimist.actors.runtime.host import Build, Host, Outside
+from optimist.actors.runtime.lifeline import TO_CHILD, LifeLine, ToChild
+from optimist.actors.runtime.process import DUMP_SIGNAL
+from optimist.messages.control import (
+    Beat,
+    Drain,
+    Fault,
+    Hello,
+    Progress,
+    Ready,
+    Restarted,
+    Start,
+    Stop,
+)
+from optimist.transport.base import EndOfInbox
+from optimist.transport.links import Links
+
+BEAT_SECONDS = 1.0
+_PR_SET_PDEATHSIG = 1
+_ORPHANED = 3
+
+Report = Callable[[Progress], None]
+Begin = Callable[[Start, Report], Build]
+"""Makes the builder of a cell's actors from what the supervisor says."""
+
+
+def main(arguments: Sequence[str], begin: Begin) -> NoReturn:
+    """Be the child process that `Process` started, with its arguments: cell, life-line, parent."""
+    cell, line, parent = arguments
+    die_with_parent(int(parent))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    faulthandler.register(DUMP_SIGNAL, all_threads=True)
+    life_line: LifeLine[ToChild] = LifeLine(socket.socket(fileno=int(line)), TO_CHILD)
+    uvloop = find_spec("uvloop") is not None
+    try:
+        anyio.run(_Cell(cell, life_line, begin).run, backend_options={"use_uvloop": uvloop})
+    except BaseException:  # noqa: BLE001 - the process ends, and says why
+        traceback.print_exc()
+        leave(1)
+    leave(0)
+
+
+def die_with_parent(parent: int) -> None:
+    """Let the kernel kill this process when the thread that started it ends; end now if it has.
+
+    Linux only. Elsewhere the end of the life-line serves, which waits for the GIL.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        leave(_ORPHANED)
+
+
+def leave(status: int) -> NoReturn:
+    """End at once: no thread, device library or exit handler can keep this process."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(status)
+
+
+class _Cell:
+    """One run of a cell: its actors, its beat, and an ear on the life-line."""
+
+    def __init__(self, name: str, line: LifeLine[ToChild], begin: Begin) -> None:
+        self._name = name
+        self._line = line
+        self._begin = begin
+        self._life = 0
+
+    async def run(self) -> None:
+        self._line.send(Hello(incarnation=0, cell=self._name, pid=os.getpid()))
+        start = await self._next()
+        if not isinstance(start, Start):
+            leave(1)
+        self._life = start.life
+        sys.path.extend(path for path in start.path if path not in sys.path)
+        with Links() as links:
+            outside = Outside(links, Path(start.directory))
+            host = Host(start.actors, self._begin(start, self._line.send), outside)
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._beat)
+                for actor in start.actors:
+                    group.start_soon(self._live, host, actor)
+                await self._listen(host)
+                group.cancel_scope.cancel()
+
+    async def _live(self, host: Host, actor: str) -> None:
+        ready = partial(self._line.send, Ready(incarnation=self._life, actor=actor))
+        try:
+            await host.live(actor, self._life, ready)
+        except Exception as error:  # noqa: BLE001 - whatever an actor raises is its death
+            traceback.print_exc()
+            death = by_exception(actor, error)
+            self._line.send(
+                Fault(incarnation=self._life, actor=actor, reason=death.reason, kind=death.kind)
+            )
+            leave(1)
+
+    async def _listen(self, host: Host) -> None:
+        """Return when told to stop."""
+        while True:
+            match await self._next():
+                case Stop():
+                    return
+                case (Fault() | Restarted() | Drain()) as message:
+                    host.tell("gateway", message)
+                case Start():
+                    leave(1)
+
+    async def _next(self) -> ToChild:
+        while True:
+            try:
+                await self._line.wait()
+            except EndOfInbox:
+                leave(_ORPHANED)
+            if (message := self._line.receive_nowait()) is not None:
+                return message
+
+    async def _beat(self) -> None:
+        while True:
+            self._line.send(Beat(incarnation=self._life, cell=self._name))
+            await anyio.sleep(BEAT_SECONDS)

@@ -1,0 +1,112 @@
+"""Runs actors in one event loop, with their inboxes and refs wired to wherever the others are."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from optimist.actors.base import Actor
+from optimist.messages.base import ActorMessage
+from optimist.messages.errors import ConfigError
+from optimist.transport.base import Ref
+from optimist.transport.channel import PullInbox, PushRef
+from optimist.transport.endpoints import ipc
+from optimist.transport.joint import JointInbox
+from optimist.transport.links import Links
+from optimist.transport.mailbox import Mailbox, MailboxRef
+
+AnyActor = Actor[Any]
+AnyInbox = Mailbox[Any] | JointInbox[Any]
+Build = Callable[[str, int, "Refs"], Awaitable[AnyActor]]
+"""Makes the actor of this name, with this incarnation, its refs taken from Refs."""
+
+
+class Outside(NamedTuple):
+    """Where actors of other processes are met: sockets in this directory, made from these links."""
+
+    links: Links
+    directory: Path
+
+
+class Host:
+    """The actors of one process. here: their names. outside: None when all actors are here."""
+
+    def __init__(self, here: Collection[str], build: Build, outside: Outside | None = None) -> None:
+        self.here = frozenset(here)
+        self.outside = outside
+        self.actors: dict[str, AnyActor] = {}
+        self._build = build
+        self._addresses: dict[str, MailboxRef[Any]] = {}
+
+    async def live(self, name: str, incarnation: int, ready: Callable[[], None]) -> None:
+        """One life of an actor: build it, call `ready`, run it until it ends or is cancelled.
+
+        Raises what the actor raises. Its sockets are closed on the way out.
+        """
+        refs = Refs(self)
+        try:
+            actor = await self._build(name, incarnation, refs)
+            inbox = self._open(name, actor.accepts)
+            self._addresses[name], self.actors[name] = inbox.ref(), actor
+            try:
+                ready()
+                await actor.run(inbox)
+            finally:
+                del self._addresses[name]
+                inbox.close()
+        finally:
+            refs.close()
+
+    def tell(self, name: str, message: ActorMessage) -> None:
+        """Put a message into an actor's inbox. It is lost while the actor is not there."""
+        if (address := self._addresses.get(name)) is not None:
+            address.send(message)
+
+    def _open(self, name: str, accepts: tuple[type[ActorMessage], ...]) -> AnyInbox:
+        if self.outside is None:
+            return Mailbox(accepts, name=name)
+        links, directory = self.outside
+        return JointInbox(PullInbox(links, ipc(directory, name), accepts), accepts, name=name)
+
+
+class Refs:
+    """The addresses that one life of an actor sends to. Closed when that life ends."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._open: list[PushRef[Any]] = []
+
+    def to(self, sender: type[AnyActor], receiver: str) -> Ref[Any]:
+        """Where an actor of class `sender` reaches `receiver` with what it emits to it.
+
+        Raises ConfigError when there is nobody of this name.
+        """
+        if receiver in self._host.here:
+            return HostRef(self._host, receiver)
+        if self._host.outside is None:
+            raise ConfigError(f"{sender.name}: no actor {receiver!r} to send to")
+        links, directory = self._host.outside
+        kinds = tuple(kind for name, kind in sender.emits if name == receiver)
+        ref: PushRef[Any] = PushRef(links, ipc(directory, receiver), kinds)
+        self._open.append(ref)
+        return ref
+
+    def close(self) -> None:
+        """Disconnect all of them."""
+        while self._open:
+            self._open.pop().close()
+
+
+class HostRef:
+    """The address of an actor in this process, whichever life of it is there when one sends."""
+
+    __slots__ = ("_host", "_name")
+
+    def __init__(self, host: Host, name: str) -> None:
+        self._host = host
+        self._name = name
+
+    def send(self, message: ActorMessage, /) -> None:
+        """Hand the message over; see Ref. It is lost while the receiver is between two lives."""
+        self._host.tell(self._name, message)
