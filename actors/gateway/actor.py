@@ -214,6 +214,7 @@ class Gateway(Actor[GatewayInbox]):
             try:
                 self._outbox.admit(continuation.entry)
             except MailboxFull:
+                del self._live[continuation.entry.request]
                 self._leave(feed)
                 self.counts.refused += 1
                 raise Overloaded("the scheduler's inbox is full", retry_after=RETRY_AFTER) from None

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 
-import anyio
-
 from optimist.actors.gateway.chunks import Chunk
 from optimist.actors.gateway.continuation import Continuation
 from optimist.messages.errors import ProblemError
+from optimist.transport.waker import Waker
 
 
 class Feed:
@@ -22,7 +21,7 @@ class Feed:
         self.problem: ProblemError | None = None
         self.closed = False
         self._ready: deque[Continuation] = deque()
-        self._waiter: anyio.Event | None = None
+        self._waker = Waker()
 
     @property
     def exhausted(self) -> bool:
@@ -33,19 +32,19 @@ class Feed:
         """There is more of this continuation."""
         if continuation.pending and continuation not in self._ready:
             self._ready.append(continuation)
-        self._wake()
+        self._waker.wake()
 
     def fail(self, problem: ProblemError) -> None:
         """End the request with an error, raised behind what can still be taken. The first stands."""
         if self.problem is None and not self._ended():
             self.problem = problem
-        self._wake()
+        self._waker.wake()
 
     def close(self) -> None:
         """The consumer has left: nothing can be taken any more."""
         self.closed = True
         self._ready.clear()
-        self._wake()
+        self._waker.wake()
 
     def take(self) -> tuple[Continuation, Chunk] | None:
         """The next chunk and whose it is, or None. Raises the problem that ended the request."""
@@ -57,20 +56,12 @@ class Feed:
         return None
 
     async def wait(self) -> None:
-        """Return when `take` has something to say. Cancelling it loses nothing."""
-        if self._ready or self.problem is not None or self.exhausted:
-            return
-        if self._waiter is not None:
-            raise RuntimeError("stream: expected one consumer, got a second that waits")
-        self._waiter = anyio.Event()
-        try:
-            await self._waiter.wait()
-        finally:
-            self._waiter = None
+        """Return when `take` has something to say. Cancelling it loses nothing.
+
+        Raises WrongOwner when another consumer waits, or in another thread than the first time.
+        """
+        while not (self._ready or self.problem is not None or self.exhausted):
+            await self._waker.park()
 
     def _ended(self) -> bool:
         return all(continuation.end is not None for continuation in self.continuations)
-
-    def _wake(self) -> None:
-        if self._waiter is not None:
-            self._waiter.set()
