@@ -64,7 +64,10 @@ class Waker:
             await self._park_asyncio()
 
     async def _park_asyncio(self) -> None:
-        future = asyncio.get_running_loop().create_future()
+        await self._sleep(asyncio.get_running_loop())
+
+    async def _sleep(self, loop: asyncio.AbstractEventLoop) -> None:
+        future = loop.create_future()
 
         def wake() -> None:
             if not future.done():
