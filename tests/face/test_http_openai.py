@@ -167,7 +167,10 @@ async def test_sampling_reaches_the_engine(
         model="scripted",
         messages=[
             {"role": "developer", "content": "be brief"},
-            {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+            {
+                "role": "user",
+                "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}],
+            },
         ],
         temperature=0.5,
         top_p=0.9,

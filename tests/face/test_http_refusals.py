@@ -9,11 +9,12 @@ from typing import Any
 import httpx
 import pytest
 from scripted_service import WELL, ScriptedService
+from starlette.types import Message
 
 from optimist.http.app import MAX_BODY, create_app
 from optimist.http.bodies import Body, ChatBody, CompletionBody
 from optimist.http.decode import fields
-from optimist.messages.errors import DeadlineExceeded, EngineEnded, RequestFailed
+from optimist.messages.errors import DeadlineExceeded, EngineEnded, InvalidRequest, RequestFailed
 
 pytestmark = pytest.mark.anyio
 CHAT, COMPLETION = "/v1/chat/completions", "/v1/completions"
@@ -105,7 +106,7 @@ async def test_the_values_that_change_nothing_are_taken(
         ),
         (COMPLETION, {"stream": True, "stream_options": {"usage": True}}, "stream_options.usage"),
         (COMPLETION, {"echo": True, "logprobs": 1}, "echo"),
-        (COMPLETION, {"echo": True, "prompt": [10**6]}, "token_ids"),
+        (COMPLETION, {"echo": True, "prompt": [10**6]}, "prompt"),
         (COMPLETION, {"prompt": None}, "prompt"),
         (COMPLETION, {"prompt": []}, "prompt"),
         (COMPLETION, {"prompt": [1, "a"]}, "prompt[1]"),
@@ -173,21 +174,23 @@ async def test_what_is_not_a_json_object_is_a_400(
 
 
 async def test_a_body_that_is_too_long_is_a_413_before_it_is_read_whole(
-    http: httpx.AsyncClient,
+    service: ScriptedService,
 ) -> None:
-    read = 0
+    read, sent = 0, []
 
-    async def pieces() -> AsyncIterator[bytes]:
+    async def receive() -> Message:
         nonlocal read
-        while read < 4 * MAX_BODY:
-            read += 2**16
-            yield b"x" * 2**16
+        read += 2**16
+        return {"type": "http.request", "body": bytes(2**16), "more_body": True}
 
-    answer = await http.post(
-        COMPLETION, content=pieces(), headers={"content-type": "application/json"}
-    )
-    assert answer.status_code == 413
-    assert read < 2 * MAX_BODY
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    headers = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": COMPLETION, "headers": headers}
+    await create_app(service)(scope, receive, send)
+    assert sent[0]["status"] == 413
+    assert MAX_BODY < read < 2 * MAX_BODY
 
 
 async def test_other_refusals_have_the_same_shape(
@@ -228,6 +231,16 @@ async def test_a_request_that_fails_before_its_first_token_has_its_own_status(
     assert all(one.closed for one in service.streams)
 
 
+async def test_a_refusal_of_the_engine_names_the_prompt_as_the_route_does(
+    http: httpx.AsyncClient, service: ScriptedService
+) -> None:
+    service.refusal = InvalidRequest("prompt_ids[1]: expected less", field="prompt_ids[1]")
+    answer = await http.post(COMPLETION, json={"prompt": [1, 2]})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"]) == (400, "prompt[1]")
+    assert error["message"] == "prompt[1]: expected less"
+
+
 async def test_the_first_failure_of_several_prompts_ends_the_others(
     http: httpx.AsyncClient, service: ScriptedService
 ) -> None:
@@ -265,25 +278,20 @@ async def test_tokenize_and_detokenize(http: httpx.AsyncClient) -> None:
         assert (await http.post(route, json=body)).status_code == 400
 
 
-async def test_health_is_red_while_an_actor_is_down_or_nothing_moves(
+async def test_health_is_red_while_the_engine_is_not_well(
     http: httpx.AsyncClient, service: ScriptedService
 ) -> None:
     assert (await http.get("/health")).status_code == 200
-    for state, word in [
-        (WELL._replace(lost="worker"), "worker"),
-        (WELL._replace(running=2, since_step=61.0), "no step"),
-    ]:
-        service.state = state
-        answer = await http.get("/health")
-        assert answer.status_code == 503
-        assert word in answer.json()["status"]
-    service.state = WELL._replace(running=2, since_step=59.0)
-    assert (await http.get("/health")).status_code == 200
+    service.state = WELL._replace(healthy=False, reason="worker is lost")
+    answer = await http.get("/health")
+    assert answer.status_code == 503
+    assert answer.json() == {"status": "worker is lost"}
+    assert "optimist_healthy 0.0" in (await http.get("/metrics")).text
 
 
 async def test_ready_follows_the_engine(http: httpx.AsyncClient, service: ScriptedService) -> None:
     assert (await http.get("/ready")).status_code == 200
-    service.state = WELL._replace(ready=False)
+    service.state = WELL._replace(accepting=False)
     assert (await http.get("/ready")).status_code == 503
 
 
@@ -300,7 +308,7 @@ async def test_metrics_count_requests_by_status_and_show_the_engine(
     assert "optimist_request_seconds_count 2.0" in text
     assert "optimist_free_blocks 9.0" in text
     assert "optimist_steps_total 3.0" in text
-    assert "optimist_up 1.0" in text
+    assert "optimist_healthy 1.0" in text
 
 
 async def test_an_unexpected_error_is_a_500_that_tells_nothing_of_the_inside(
@@ -309,7 +317,7 @@ async def test_an_unexpected_error_is_a_500_that_tells_nothing_of_the_inside(
     def broken() -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(service, "vitals", broken)
+    monkeypatch.setattr(service, "health", broken)
     transport = httpx.ASGITransport(app=create_app(service), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         answer = await client.get("/health")

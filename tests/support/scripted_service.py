@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 import anyio
 
 from optimist.actors.gateway.chunks import Chunk, Ending
-from optimist.http.service import Vitals
+from optimist.actors.gateway.health import Health
 from optimist.messages.client import Alternative, ChatMessage, Generate, TokenLogprob, Usage
 from optimist.messages.errors import InvalidRequest, ProblemError
+from optimist.messages.requests import SchedulerStats
 
 VOCABULARY = 1000
-WELL = Vitals(
-    ready=True,
-    lost="",
-    since_step=None,
+WELL = Health(healthy=True, accepting=True, reason="")
+STATS = SchedulerStats(
+    incarnation=1,
     waiting=0,
     running=0,
     free_blocks=9,
@@ -26,6 +26,9 @@ WELL = Vitals(
     prompt_tokens=7,
     cached_tokens=2,
     emitted_tokens=5,
+    wasted_tokens=1,
+    last_step_at=0.0,
+    max_model_len=2048,
 )
 
 
@@ -44,7 +47,7 @@ class ScriptedService:
     gate: anyio.Event | None = None
     asked: list[Generate] = field(default_factory=list)
     streams: list[ScriptedStream] = field(default_factory=list)
-    state: Vitals = WELL
+    state: Health = WELL
     model_name: str = "scripted"
     max_model_len: int = 2048
 
@@ -62,13 +65,16 @@ class ScriptedService:
     async def encode_chat(self, messages: Sequence[ChatMessage]) -> Sequence[int]:
         return [byte for message in messages for byte in message.content.encode()]
 
-    def decode(self, token_ids: Sequence[int]) -> str:
+    def decode(self, token_ids: Sequence[int], *, field: str) -> str:
         if any(not 0 <= token < VOCABULARY for token in token_ids):
-            raise InvalidRequest("token_ids: not in the vocabulary", field="token_ids")
+            raise InvalidRequest(f"{field}: not in the vocabulary", field=field)
         return "".join(chr(97 + token % 26) for token in token_ids)
 
-    def vitals(self) -> Vitals:
+    def health(self) -> Health:
         return self.state
+
+    def stats(self) -> SchedulerStats | None:
+        return STATS
 
 
 class ScriptedStream:

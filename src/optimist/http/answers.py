@@ -18,7 +18,7 @@ from optimist.http.requests import Job
 from optimist.http.service import Chunks, Service
 from optimist.http.shapes import Head, error_body, error_headers, to_json
 from optimist.messages.client import Generate
-from optimist.messages.errors import ProblemError
+from optimist.messages.errors import InvalidRequest, ProblemError
 
 Take = Callable[[int, Chunk], Awaitable[None]]
 FIRST_TOKEN, CLIENT_LEFT = 0, 499
@@ -150,7 +150,7 @@ async def _run(service: Service, generates: tuple[Generate, ...], take: Take) ->
 
     try:
         for generate in generates:
-            streams.append(await service.submit(generate))
+            streams.append(await _submit(service, generate))
         async with anyio.create_task_group() as tasks:
             for at in range(len(streams)):
                 tasks.start_soon(pump, at, tasks.cancel_scope)
@@ -159,6 +159,18 @@ async def _run(service: Service, generates: tuple[Generate, ...], take: Take) ->
             stream.close()
     if failures:
         raise failures[0]
+
+
+async def _submit(service: Service, generate: Generate) -> Chunks:
+    """Begin a request. A refusal names the prompt as this route does."""
+    try:
+        return await service.submit(generate)
+    except InvalidRequest as error:
+        field = error.problem.field or ""
+        if not field.startswith("prompt_ids"):
+            raise
+        text = str(error).replace("prompt_ids", "prompt", 1)
+        raise InvalidRequest(text, field=field.replace("prompt_ids", "prompt", 1)) from None
 
 
 async def _cancel_when_gone(receive: Receive, scope: anyio.CancelScope) -> None:

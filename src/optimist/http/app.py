@@ -19,14 +19,12 @@ from optimist.http.bodies import Body, ChatBody, CompletionBody, DetokenizeBody,
 from optimist.http.decode import decode
 from optimist.http.metrics import CONTENT_TYPE, Metrics
 from optimist.http.requests import Job, chat_job, completion_job, turns
-from optimist.http.service import Service, Vitals
+from optimist.http.service import Service
 from optimist.http.shapes import Head, error_body, error_headers, to_json
 from optimist.messages.errors import InvalidRequest, Problem, ProblemError
 
 MAX_BODY = 4 * 2**20
 """bytes of a request's body; a longer one is answered with 413"""
-STALLED_AFTER = 60.0
-"""seconds without a settled step, while requests run, after which /health is red"""
 
 B = TypeVar("B", bound=Body)
 
@@ -103,14 +101,14 @@ class _Face:
 
     async def detokenize(self, request: Request) -> Response:
         body = await self._body(request, DetokenizeBody)
-        return _json({"prompt": self._service.decode(body.tokens)})
+        return _json({"prompt": self._service.decode(body.tokens, field="tokens")})
 
     async def health(self, request: Request) -> Response:
-        trouble = _trouble(self._service.vitals())
-        return _json({"status": trouble or "ok"}, 503 if trouble else 200)
+        health = self._service.health()
+        return _json({"status": health.reason or "ok"}, 200 if health.healthy else 503)
 
     async def ready(self, request: Request) -> Response:
-        ready = self._service.vitals().ready
+        ready = self._service.health().accepting
         return _json({"ready": ready}, 200 if ready else 503)
 
     async def metrics(self, request: Request) -> Response:
@@ -145,15 +143,6 @@ class _Face:
     def _head(self, prefix: str, kind: str) -> Head:
         name = f"{prefix}-{uuid.uuid4().hex}"
         return Head(name, kind, int(time.time()), self._service.model_name)
-
-
-def _trouble(vitals: Vitals) -> str:
-    """Why the engine is not healthy, in one line; empty when it is."""
-    if vitals.lost:
-        return f"{vitals.lost} is down"
-    if vitals.running and (vitals.since_step or 0.0) > STALLED_AFTER:
-        return f"no step for {vitals.since_step:.0f} s while {vitals.running} requests run"
-    return ""
 
 
 async def _content(request: Request) -> bytes:

@@ -107,7 +107,7 @@ def _prefix(service: Service, job: Job, at: int) -> str:
         return ""
     if generate.prompt is not None:
         return generate.prompt
-    return service.decode(generate.prompt_ids or ())
+    return service.decode(generate.prompt_ids or (), field="prompt")
 
 
 def _ending(end: Ending | None) -> dict[str, Any]:

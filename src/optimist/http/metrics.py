@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from optimist.http.answers import FIRST_TOKEN, Observe
-from optimist.http.service import Service, Vitals
+from optimist.http.service import Service
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -28,6 +27,7 @@ _COUNTERS = {
     "prompt_tokens": "prompt tokens admitted",
     "cached_tokens": "prompt tokens that came from the prefix cache",
     "emitted_tokens": "tokens generated",
+    "wasted_tokens": "tokens computed behind the end of a request",
 }
 
 
@@ -83,11 +83,11 @@ class _Engine(Collector):
         return ()
 
     def collect(self) -> Iterable[Metric]:
-        vitals: Vitals = self._service.vitals()
-        values: dict[str, Any] = vitals._asdict()
+        healthy = float(self._service.health().healthy)
+        yield GaugeMetricFamily("optimist_healthy", "1 while requests get on", value=healthy)
+        if (stats := self._service.stats()) is None:
+            return
         for name, about in _GAUGES.items():
-            yield GaugeMetricFamily(f"optimist_{name}", about, value=values[name])
+            yield GaugeMetricFamily(f"optimist_{name}", about, value=getattr(stats, name))
         for name, about in _COUNTERS.items():
-            yield CounterMetricFamily(f"optimist_{name}", about, value=values[name])
-        up = float(vitals.ready and not vitals.lost)
-        yield GaugeMetricFamily("optimist_up", "1 while requests are served", value=up)
+            yield CounterMetricFamily(f"optimist_{name}", about, value=getattr(stats, name))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from optimist.actors.gateway.chunks import Chunk
+from optimist.actors.gateway.health import Health
 from optimist.messages.client import ChatMessage, Generate
+from optimist.messages.requests import SchedulerStats
 
 
 class Chunks(Protocol):
@@ -20,27 +22,6 @@ class Chunks(Protocol):
     def close(self) -> None:
         """Leave: the request is cancelled unless it has ended. Idempotent."""
         ...
-
-
-class Vitals(NamedTuple):
-    """How the engine is.
-
-    ready: takes requests. lost: the actor that is down at the moment, "" when none is.
-    since_step: seconds since a step last settled; None while nothing runs.
-    """
-
-    ready: bool
-    lost: str
-    since_step: float | None
-    waiting: int
-    running: int
-    free_blocks: int
-    num_blocks: int
-    steps: int
-    preemptions: int
-    prompt_tokens: int
-    cached_tokens: int
-    emitted_tokens: int
 
 
 class Service(Protocol):
@@ -68,10 +49,14 @@ class Service(Protocol):
         """The token ids of a conversation. Raises InvalidRequest when the template refuses it."""
         ...
 
-    def decode(self, token_ids: Sequence[int]) -> str:
-        """The text of token ids. Raises InvalidRequest when one is not in the vocabulary."""
+    def decode(self, token_ids: Sequence[int], *, field: str) -> str:
+        """The text of token ids. Raises InvalidRequest, naming the field, for an unknown one."""
         ...
 
-    def vitals(self) -> Vitals:
-        """How the engine is, at once and without asking an actor."""
+    def health(self) -> Health:
+        """Whether requests get on, and whether new ones are taken."""
+        ...
+
+    def stats(self) -> SchedulerStats | None:
+        """How busy the engine is, as the scheduler last said; None before it did."""
         ...
