@@ -1,0 +1,1 @@
+"""The scheduler: pure policy in small files, and the actor around it."""

@@ -1,0 +1,82 @@
+"""From a plan to a batch: columns move, nothing is decided.
+
+Rows are ordered decode first, then prefill. Which is which comes from the plan alone, so a prompt
+chunk of one token never passes for a decode row, whatever its shape.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist.messages.base import column, ints, size
+from optimist.messages.batches import ExactBatch, OptimisticBatch
+from optimist.messages.lengths import ExactSeqLens
+from optimist.messages.plans import ExactPlan, OptimisticPlan, Plan
+from optimist.messages.slots import PrefillRows
+
+
+def apply(plan: Plan, *, block_size: int, incarnation: int) -> ExactBatch | OptimisticBatch:
+    """The batch of a plan. An ExactPlan gives an ExactBatch, an OptimisticPlan an OptimisticBatch.
+
+    block_size: tokens of a KV block. incarnation: of the builder.
+    """
+    match plan:
+        case ExactPlan():
+            return _exact(plan, block_size, incarnation)
+        case OptimisticPlan():
+            return _optimistic(plan, block_size, incarnation)
+
+
+def _exact(plan: ExactPlan, block_size: int, incarnation: int) -> ExactBatch:
+    decodes = size(plan.decode_slots)
+    queries = np.concatenate([ints(plan.draft_counts) + 1, _chunks(plan.prefill)])
+    lens = np.concatenate([plan.decode_lens.exact(), plan.prefill.seq_lens.exact()])
+    starts = np.zeros(len(queries) + 1, np.int64)
+    np.cumsum(queries, out=starts[1:])
+    return ExactBatch(
+        incarnation=incarnation,
+        epoch=plan.epoch,
+        step=plan.step,
+        opened=plan.opened,
+        closed=plan.closed,
+        blocks=plan.blocks,
+        slots=plan.decode_slots + plan.prefill.slots,
+        generations=plan.decode_generations + plan.prefill.generations,
+        num_decodes=decodes,
+        draft_counts=plan.draft_counts,
+        max_query_len=int(queries.max(initial=0)),
+        max_blocks=_blocks(int(lens.max(initial=0)), block_size),
+        query_start_loc=column(starts),
+        seq_lens=ExactSeqLens.of(lens),
+        samples=column(np.ones(decodes, np.int32)) + plan.prefill.samples,
+    )
+
+
+def _optimistic(plan: OptimisticPlan, block_size: int, incarnation: int) -> OptimisticBatch:
+    longest = max(plan.decode_bound.max(), plan.prefill.seq_lens.max())
+    queries = np.concatenate([ints(plan.draft_counts) + 1, _chunks(plan.prefill)])
+    return OptimisticBatch(
+        incarnation=incarnation,
+        epoch=plan.epoch,
+        step=plan.step,
+        opened=plan.opened,
+        closed=plan.closed,
+        blocks=plan.blocks,
+        slots=plan.decode_slots + plan.prefill.slots,
+        generations=plan.decode_generations + plan.prefill.generations,
+        num_decodes=size(plan.decode_slots),
+        draft_counts=plan.draft_counts,
+        max_query_len=int(queries.max(initial=0)),
+        max_blocks=_blocks(longest, block_size),
+        bound=plan.decode_bound,
+        prefill=plan.prefill,
+    )
+
+
+def _chunks(prefill: PrefillRows) -> NDArray[np.int32]:
+    return prefill.seq_lens.exact() - ints(prefill.starts)
+
+
+def _blocks(tokens: int, block_size: int) -> int:
+    return -(-tokens // block_size)

@@ -1,0 +1,109 @@
+"""The scheduler as an actor: it takes a message, lets the policy decide, and sends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import ClassVar
+
+from optimist.actors.base import Actor
+from optimist.actors.config import SchedulerConfig
+from optimist.actors.scheduler.core import Core
+from optimist.actors.scheduler.options import check_options
+from optimist.messages.base import ActorMessage
+from optimist.messages.control import Resync
+from optimist.messages.plans import ExactPlan, Plan
+from optimist.messages.requests import Admit, Cancel, Grant, Retired, SchedulerStats, Tokens
+from optimist.messages.results import Capacity, StepResult
+from optimist.transport.base import Ref
+
+SchedulerMessage = Admit | Cancel | Grant | StepResult | Capacity | Resync
+
+
+class Scheduler(Actor[SchedulerMessage]):
+    """Plans steps while fewer than `depth` are in flight, and settles their results.
+
+    Raises ConfigError, naming the option, for one that it cannot serve.
+    """
+
+    name: ClassVar[str] = "scheduler"
+    accepts: ClassVar[tuple[type[ActorMessage], ...]] = (
+        Admit,
+        Cancel,
+        Grant,
+        StepResult,
+        Capacity,
+        Resync,
+    )
+    emits: ClassVar[tuple[tuple[str, type[ActorMessage]], ...]] = (
+        ("builder", ExactPlan),
+        ("gateway", Tokens),
+        ("gateway", Retired),
+        ("gateway", Resync),
+        ("gateway", SchedulerStats),
+        ("worker", Resync),
+    )
+
+    def __init__(
+        self,
+        config: SchedulerConfig,
+        incarnation: int,
+        *,
+        builder: Ref[Plan],
+        gateway: Ref[Tokens | Retired | Resync | SchedulerStats],
+        worker: Ref[Resync],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(incarnation)
+        check_options(config)
+        self.core = Core(config, incarnation)
+        self._builder = builder
+        self._gateway = gateway
+        self._worker = worker
+        self._clock = clock
+
+    def started(self) -> None:
+        """Ask the gateway for the live requests and the worker for its capacity."""
+        ask = Resync(incarnation=self.incarnation, actor=self.name)
+        self._gateway.send(ask)
+        self._worker.send(ask)
+
+    def receive(self, message: SchedulerMessage) -> None:
+        """Take one message; what it makes known to the gateway is sent at once."""
+        match message:
+            case StepResult():
+                self._tell(self.core.settle(message, self._clock()))
+            case Admit():
+                self._tell(self.core.admit(message))
+            case Grant():
+                self.core.grant(message)
+            case Cancel():
+                self._tell(self.core.cancel(message))
+            case Resync():
+                self._replay(message)
+            case Capacity():
+                self._tell(self.core.capacity(message))
+            case _:
+                self.core.counters.ignored["message"] += 1
+
+    def turn(self) -> float | None:
+        """Drop what is too late, plan what can run, and say how things stand."""
+        now = self._clock()
+        self._tell(self.core.expire(now))
+        while (plan := self.core.plan(now)) is not None:
+            self._builder.send(plan)
+        if (stats := self.core.stats(now)) is not None:
+            self._gateway.send(stats)
+        return self.core.wait(now)
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant does not hold. For tests."""
+        self.core.check()
+
+    def _replay(self, message: Resync) -> None:
+        for plan in self.core.replay(message):
+            self._builder.send(plan)
+
+    def _tell(self, messages: list[Tokens | Retired]) -> None:
+        for message in messages:
+            self._gateway.send(message)

@@ -1,0 +1,87 @@
+"""What must hold between any two messages. For tests: too slow for anything else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from optimist.actors.scheduler.core import Core
+    from optimist.actors.scheduler.epoch import Epoch
+
+
+def check(core: Core) -> None:
+    """Raise AssertionError, saying which, if an invariant does not hold."""
+    queued = core.queue.requests()
+    assert len({id(r) for r in queued}) == len(queued), "a request is queued twice"
+    assert sum(r.prompt_len for r in queued) == core.queue.prompt_tokens, "queued tokens"
+    assert all(core.live.get(r.id) is r for r in queued), "a request that ended is queued"
+    assert all(r.slot < 0 for r in queued), "a queued request holds a slot"
+    if core.device is None:
+        assert len(queued) == len(core.live), "without a device everybody waits"
+        return
+    epoch = core.device.epoch
+    slots = epoch.slots
+    placed = [r for s, r in enumerate(slots.requests) if r is not None and not slots.dropped[s]]
+    assert {r.id for r in [*queued, *placed]} == set(core.live), "a live request is nowhere"
+    assert len(queued) + len(placed) == len(core.live), "a live request is in two places"
+    assert len(epoch.flights) <= core.config.depth, "too many steps in flight"
+    _check_pool(epoch)
+    _check_steps(epoch)
+    _check_counts(epoch)
+
+
+def check_busy(core: Core) -> None:
+    """Right after planning: if nothing is in flight, nothing that waits could run."""
+    if core.device is None or core.device.epoch.flights:
+        return
+    slots = core.device.epoch.slots
+    assert not core.queue.has_ready(), "nothing runs, and a request that could waits"
+    paused = slots.settled >= slots.ceiling
+    assert not (slots.active & ~paused).any(), "nothing runs, and a running request could"
+
+
+def _check_pool(epoch: Epoch) -> None:
+    pool, slots = epoch.pool, epoch.slots
+    held = Counter(block for blocks in slots.blocks for block in blocks)
+    free, idle, refs = pool.census()
+    assert len(free) == len(set(free)), "a block is free twice"
+    assert refs == {b: n for b, n in held.items()}, "references and holders differ"
+    assert not (set(free) & set(idle)) and not ((set(free) | set(idle)) & set(held)), "two owners"
+    assert len(free) + len(idle) + len(held) == pool.num_blocks, "a block is lost"
+    cached = epoch.cache.blocks()
+    assert set(idle) <= cached and not (set(free) & cached), "idle and cached differ"
+
+
+def _check_steps(epoch: Epoch) -> None:
+    named: Counter[int] = Counter(s for f in epoch.flights for s in f.slots.tolist())
+    promised: Counter[int] = Counter(s for f in epoch.flights for s in f.sampling.tolist())
+    slots = epoch.slots
+    for slot in range(slots.count):
+        assert slots.steps[slot] == named[slot], f"slot {slot}: steps in flight"
+        assert slots.min_in_flight[slot] == promised[slot], f"slot {slot}: tokens in flight"
+        assert slots.requests[slot] is not None or not named[slot], f"slot {slot}: given back early"
+        assert bool(slots.leaving[slot]) <= bool(named[slot]), f"slot {slot}: leaves for ever"
+    steps = [flight.step for flight in epoch.flights]
+    assert steps == list(range(epoch.next_step - len(steps), epoch.next_step)), "steps in order"
+    assert slots.free == sum(r is None for r in slots.requests), "free slots"
+
+
+def _check_counts(epoch: Epoch) -> None:
+    slots = epoch.slots
+    on = slots.active
+    assert np.all(slots.min_in_flight <= slots.max_in_flight), "min above max"
+    assert np.all(slots.kv[on] <= slots.computed[on]), "more settled than planned"
+    planned = slots.settled + slots.max_in_flight
+    decoding = slots.decoding
+    assert np.all(slots.computed[decoding] == planned[decoding] - 1), "decode rows are one behind"
+    assert np.all(slots.computed[on] <= slots.room[on]), "tokens without a block"
+    assert np.all(planned[on] <= slots.ceiling[on]), "past the context or the credit"
+    least = slots.settled + slots.min_in_flight
+    assert np.all(least[on] <= slots.token_limit[on]), "past max_tokens"
+    assert not (slots.leaving & slots.active).any(), "active and leaving"
+    for slot in np.flatnonzero(on).tolist():
+        assert slots.room[slot] == len(slots.blocks[slot]) * epoch.block_size, "room and blocks"
+        assert slots.request(slot).slot == slot, "a request and its slot"

@@ -1,0 +1,52 @@
+"""What is saved when a device, a builder or a message is lost."""
+
+from __future__ import annotations
+
+from optimist.actors.scheduler.epoch import Epoch
+from optimist.actors.scheduler.queue import Queue
+from optimist.actors.scheduler.request import Request
+from optimist.messages.control import Resync
+from optimist.messages.errors import Problem
+from optimist.messages.plans import ExactPlan
+
+MAX_STRIKES = 2
+"""worker deaths after which a request that was in an unsettled step each time is not tried again"""
+
+REFUSED_REPLAY = Problem(
+    code="request_failed", message="the request was in two steps that died with their worker"
+)
+
+
+def unsettled(epoch: Epoch, resync: Resync) -> list[ExactPlan]:
+    """The plans in flight that an actor asks for: all of them if it knows nothing, else from a step on."""
+    if resync.epoch not in (0, epoch.number):
+        return []
+    first = resync.step if resync.epoch else 0
+    return [flight.plan for flight in epoch.flights if flight.step >= first]
+
+
+def strike(epoch: Epoch) -> None:
+    """The device died: a mark for every live request that a step in flight named."""
+    named = {slot for flight in epoch.flights for slot in flight.slots.tolist()}
+    for slot in named:
+        if not epoch.slots.dropped[slot]:
+            epoch.slots.request(slot).strikes += 1
+
+
+def evacuate(epoch: Epoch, queue: Queue) -> list[Request]:
+    """Send every live request of a dead device back to the queue, in its old place.
+
+    Returns those that were in too many steps that died: they are not sent back. Tokens in flight are
+    lost and will be computed again. Mutates requests; the epoch is of no use afterwards.
+    """
+    strike(epoch)
+    refused = []
+    for slot, request in enumerate(epoch.slots.requests):
+        if request is None or epoch.slots.dropped[slot]:
+            continue
+        epoch.slots.close(slot)
+        if request.strikes >= MAX_STRIKES:
+            refused.append(request)
+        else:
+            queue.push(request)
+    return refused

@@ -1,0 +1,93 @@
+"""What the scheduler keeps about one live request, whether it holds a slot or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist.messages.base import ints
+from optimist.messages.requests import Admit, FinishReason
+from optimist.messages.slots import Sampling
+
+FAR = 2**31 - 1
+"""a limit that no request reaches, and that fits a column"""
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """A live request.
+
+    tokens: prompt, then emitted tokens, [N] int32; kept in the slot's columns while it holds one.
+    token_limit, credit_limit: totals, prompt included, that the request may not pass.
+    deadline: on the scheduler's clock, infinite without one. arrival: counts Admits.
+    generation: of its latest admission, -1 before the first. slot: -1 while it holds none.
+    cached_len: prompt tokens found in the prefix cache at the first admission.
+    given: emitted tokens that another life of the scheduler had sent. strikes: worker deaths it was in.
+    overtaken: requests that arrived later and were admitted earlier.
+    digests: of its full blocks, as far as they have been computed.
+    """
+
+    id: int
+    tokens: NDArray[np.int32]
+    prompt_len: int
+    token_limit: int
+    credit_limit: int
+    stop_ids: NDArray[np.int32]
+    sampling: Sampling
+    priority: int
+    deadline: float
+    salt: str
+    use_cache: bool
+    trace: str
+    arrival: int
+    given: int
+    generation: int = -1
+    slot: int = -1
+    cached_len: int = 0
+    strikes: int = 0
+    overtaken: int = 0
+    digests: list[bytes] = field(default_factory=list)
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Order of service: priority, then arrival; smaller is earlier."""
+        return self.priority, self.arrival
+
+    @property
+    def has_credit(self) -> bool:
+        """Whether a next token could be sent. Of a request that holds no slot."""
+        return len(self.tokens) < self.credit_limit
+
+
+def request_of(admit: Admit, arrival: int) -> Request:
+    """The request that an Admit speaks of."""
+    prompt, emitted = ints(admit.prompt_ids), ints(admit.emitted_ids)
+    tokens = np.concatenate([prompt, emitted])
+    return Request(
+        id=admit.request,
+        tokens=tokens,
+        prompt_len=len(prompt),
+        token_limit=min(len(prompt) + admit.max_tokens, FAR),
+        credit_limit=min(len(tokens) + max(admit.credit, 0), FAR),
+        stop_ids=ints(admit.stop_ids),
+        sampling=admit.sampling,
+        priority=admit.priority,
+        deadline=float("inf") if admit.deadline is None else admit.deadline,
+        salt=admit.cache_salt,
+        use_cache=admit.use_cache,
+        trace=admit.trace,
+        arrival=arrival,
+        given=len(emitted),
+    )
+
+
+def finish_of(request: Request, context_limit: int) -> FinishReason | None:
+    """Why a request that holds no slot is complete already, or None while it is not."""
+    emitted = len(request.tokens) - request.prompt_len
+    if emitted and request.tokens[-1] in request.stop_ids:
+        return "stop"
+    if len(request.tokens) >= request.token_limit:
+        return "length"
+    return "length" if emitted and len(request.tokens) >= context_limit else None

@@ -1,0 +1,119 @@
+"""A step while it is being planned, and the plan it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from optimist.actors.scheduler.epoch import Epoch, Flight
+from optimist.actors.scheduler.request import Request
+from optimist.actors.scheduler.slots import Ints, Rows
+from optimist.messages.base import EMPTY, Column
+from optimist.messages.lengths import ExactSeqLens
+from optimist.messages.plans import ExactPlan
+from optimist.messages.slots import BlockDelta, OpenedSlot, PrefillRows
+
+NO_ROWS: Rows = np.zeros(0, np.intp)
+NO_INTS: Ints = np.zeros(0, np.int32)
+
+
+class Sheet:
+    """Rows, opened slots and new blocks of one step, as they are decided."""
+
+    def __init__(self) -> None:
+        self.decode: Rows = NO_ROWS
+        self.decode_lens: Ints = NO_INTS
+        self.opened: list[OpenedSlot] = []
+        self._chunks: list[tuple[int, int, int, int]] = []
+        self._delta: list[tuple[int, int, int]] = []
+        self._blocks: list[int] = []
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to run."""
+        return not (self.decode.size or self._chunks)
+
+    def open(self, slot: int, request: Request, cached: int, blocks: list[int]) -> None:
+        """A request moves into a slot."""
+        self.opened.append(
+            OpenedSlot(
+                slot=slot,
+                generation=request.generation,
+                request=request.id,
+                token_ids=request.tokens.tobytes(),
+                prompt_len=request.prompt_len,
+                cached_len=cached,
+                sampling=request.sampling,
+                trace=request.trace,
+            )
+        )
+        self.give(slot, 0, blocks)
+
+    def give(self, slot: int, offset: int, blocks: list[int]) -> None:
+        """A slot gets blocks, the first of them at this place of its table row."""
+        self._delta.append((slot, offset, len(blocks)))
+        self._blocks.extend(blocks)
+
+    def chunk(self, slot: int, start: int, end: int, samples: bool) -> None:
+        """A prefill row: these tokens are computed, and a new one is chosen or not."""
+        self._chunks.append((slot, start, end, samples))
+
+    def compose(self, epoch: Epoch, incarnation: int) -> Flight:
+        """The plan and the record of it. Takes the epoch's next step and its closed slots."""
+        generation = epoch.slots.generation
+        slots, starts, ends, samples = _columns(self._chunks, 4)
+        decode_slots = self.decode.astype("<i4").tobytes()
+        decode_generations = generation[self.decode].tobytes()
+        plan = ExactPlan(
+            incarnation=incarnation,
+            epoch=epoch.number,
+            step=epoch.next_step,
+            opened=tuple(self.opened),
+            closed=_column(epoch.closed),
+            blocks=self._block_delta(epoch.next_step + 1),
+            prefill=PrefillRows(
+                slots=slots.tobytes(),
+                generations=generation[slots].tobytes(),
+                starts=starts.tobytes(),
+                seq_lens=ExactSeqLens(ends.tobytes()),
+                samples=samples.tobytes(),
+            ),
+            decode_slots=decode_slots,
+            decode_generations=decode_generations,
+            draft_counts=bytes(len(decode_slots)),
+            decode_lens=ExactSeqLens(self.decode_lens.tobytes()),
+        )
+        epoch.closed.clear()
+        epoch.next_step += 1
+        sampled = slots[samples == 1]
+        return Flight(
+            step=plan.step,
+            plan=plan,
+            slots=np.concatenate([self.decode, slots]),
+            lens=np.concatenate([self.decode_lens, ends]),
+            sampling=np.concatenate([self.decode, sampled]),
+            slots_column=decode_slots + sampled.tobytes(),
+            generations_column=decode_generations + generation[sampled].tobytes(),
+        )
+
+    def _block_delta(self, version: int) -> BlockDelta:
+        slots, offsets, counts = _columns(self._delta, 3)
+        return BlockDelta(
+            version=version,
+            slots=slots.tobytes(),
+            offsets=offsets.tobytes(),
+            counts=counts.tobytes(),
+            blocks=_column(self._blocks),
+        )
+
+
+def _columns(rows: Sequence[tuple[int, ...]], width: int) -> Ints:
+    """Rows of equal width as columns, [width, N]."""
+    if not rows:
+        return np.zeros((width, 0), np.int32)
+    return np.ascontiguousarray(np.array(rows, np.int32).T)
+
+
+def _column(values: list[int]) -> Column:
+    return np.array(values, "<i4").tobytes() if values else EMPTY

@@ -1,0 +1,136 @@
+"""Running requests as columns: one array for each property, indexed by slot."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist.actors.scheduler.prefix_cache import Entry
+from optimist.actors.scheduler.request import FAR, Request
+
+Ints = NDArray[np.int32]
+Rows = NDArray[np.intp]
+
+
+class Slots:
+    """Columns of shape [max_slots].
+
+    settled: tokens that are known, prompt included. min_in_flight, max_in_flight: tokens that steps in
+    flight add to them at least and at most: equal unless tokens are speculated. computed: tokens whose
+    KV has been planned. kv: tokens whose KV steps that settled have written.
+    steps: steps in flight that name the slot. last_step: the newest step that named it.
+    room: tokens that its blocks hold. token_limit: settled never passes it; ceiling: the same for the
+    context and the credit, which nothing in flight may pass either.
+    active: holds a request that goes on. decoding: and all its known tokens are planned.
+    leaving: the request left, or was preempted, and steps in flight still name the slot.
+    dropped: whatever these steps bring is not wanted.
+    request_ids, prompt_len, cached_len, generation: for the messages. stop_ids: [max_slots, W], padded
+    with -1. tokens: [max_slots, W'], the first `settled` of each row are valid.
+
+    Not columns: requests, blocks in order of position, and how far the cache knows them (`tails`: the
+    entry of the last block offered, `offered`: how many).
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.settled: Ints = np.zeros(count, np.int32)
+        self.min_in_flight: Ints = np.zeros(count, np.int32)
+        self.max_in_flight: Ints = np.zeros(count, np.int32)
+        self.computed: Ints = np.zeros(count, np.int32)
+        self.kv: Ints = np.zeros(count, np.int32)
+        self.steps: Ints = np.zeros(count, np.int32)
+        self.last_step = np.zeros(count, np.int64)
+        self.room: Ints = np.zeros(count, np.int32)
+        self.token_limit: Ints = np.zeros(count, np.int32)
+        self.ceiling: Ints = np.zeros(count, np.int32)
+        self.active = np.zeros(count, np.bool_)
+        self.decoding = np.zeros(count, np.bool_)
+        self.leaving = np.zeros(count, np.bool_)
+        self.dropped = np.zeros(count, np.bool_)
+        self.request_ids = np.zeros(count, np.int64)
+        self.prompt_len: Ints = np.zeros(count, np.int32)
+        self.cached_len: Ints = np.zeros(count, np.int32)
+        self.generation: Ints = np.zeros(count, np.int32)
+        self.offered: Ints = np.zeros(count, np.int32)
+        self.next_offer: Ints = np.full(count, FAR, np.int32)
+        self.stop_ids: Ints = np.full((count, 1), -1, np.int32)
+        self.tokens: Ints = np.zeros((count, 64), np.int32)
+        self.requests: list[Request | None] = [None] * count
+        self.blocks: list[list[int]] = [[] for _ in range(count)]
+        self.tails: list[Entry | None] = [None] * count
+        self._free = list(range(count - 1, -1, -1))
+
+    @property
+    def free(self) -> int:
+        """Slots that hold nothing."""
+        return len(self._free)
+
+    def request(self, slot: int) -> Request:
+        """The request in a slot that holds one."""
+        request = self.requests[slot]
+        assert request is not None
+        return request
+
+    def running(self) -> list[int]:
+        """Slots whose request goes on."""
+        return np.flatnonzero(self.active).tolist()
+
+    def open(self, request: Request, blocks: list[int], cached: int, block_size: int) -> int:
+        """Move a request into a slot, with blocks for all its tokens, `cached` of them with KV.
+
+        Mutates the request: slot, and generation + 1. `free` must not be 0.
+        """
+        slot = self._free.pop()
+        length = len(request.tokens)
+        self.tokens = _widened(self.tokens, length + 1, 0)
+        self.tokens[slot, :length] = request.tokens
+        self.stop_ids = _widened(self.stop_ids, len(request.stop_ids), -1)
+        self.stop_ids[slot] = -1
+        self.stop_ids[slot, : len(request.stop_ids)] = request.stop_ids
+        self.settled[slot] = length
+        self.computed[slot] = self.kv[slot] = cached
+        self.room[slot] = len(blocks) * block_size
+        self.offered[slot] = cached // block_size
+        self.token_limit[slot] = request.token_limit
+        self.request_ids[slot] = request.id
+        self.prompt_len[slot] = request.prompt_len
+        self.active[slot] = True
+        self.requests[slot], self.blocks[slot] = request, blocks
+        request.slot = slot
+        request.generation += 1
+        self.generation[slot] = request.generation
+        return slot
+
+    def close(self, slot: int) -> Request:
+        """Move the request out, with its tokens. No step in flight may name the slot."""
+        request = self.request(slot)
+        request.tokens = self.tokens[slot, : self.settled[slot]].copy()
+        request.slot = -1
+        for column in (self.min_in_flight, self.max_in_flight, self.last_step):
+            column[slot] = 0
+        for flag in (self.active, self.decoding, self.leaving, self.dropped):
+            flag[slot] = False
+        self.next_offer[slot] = FAR
+        self.requests[slot], self.blocks[slot], self.tails[slot] = None, [], None
+        self._free.append(slot)
+        return request
+
+    def append(self, rows: Rows, tokens: Ints) -> None:
+        """One more settled token for each of these slots."""
+        at = self.settled[rows]
+        if at.size and (width := int(at.max())) >= self.tokens.shape[1]:
+            self.tokens = _widened(self.tokens, width + 1, 0)
+        self.tokens[rows, at] = tokens
+        self.settled[rows] = at + 1
+
+
+def _widened(table: Ints, width: int, fill: int) -> Ints:
+    """The table with room for `width` columns: itself, or a copy at least twice as wide."""
+    rows, old = table.shape
+    if width <= old:
+        return table
+    wider = np.zeros((rows, max(width, 2 * old)), np.int32)
+    wider[:, :old] = table
+    if fill:
+        wider[:, old:] = fill
+    return wider

@@ -1,0 +1,334 @@
+"""A scheduler with a device that knows only what messages say, and a client that checks every token."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+import pytest
+
+from optimist.actors.builder.apply import apply
+from optimist.actors.config import SchedulerConfig
+from optimist.actors.scheduler.actor import Scheduler
+from optimist.actors.scheduler.check import check_busy
+from optimist.messages.base import column, ints, size
+from optimist.messages.batches import ExactBatch
+from optimist.messages.control import Resync
+from optimist.messages.plans import ExactPlan, Plan
+from optimist.messages.requests import Admit, Cancel, Grant, Retired, SchedulerStats, Tokens
+from optimist.messages.results import Capacity, Logprobs, StepResult
+from optimist.messages.slots import Sampling
+
+GREEDY = Sampling(temperature=0.0, seed=0)
+
+
+M = TypeVar("M")
+
+
+class Box(Generic[M]):
+    """A Ref that keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[M] = []
+
+    def send(self, message: M, /) -> None:
+        self.sent.append(message)
+
+
+class Resident:
+    """What the device holds for one slot."""
+
+    def __init__(self, request: int, generation: int, tokens: list[int]) -> None:
+        self.request = request
+        self.generation = generation
+        self.tokens = tokens
+        self.computed = 0
+        self.table: list[int] = []
+
+
+class Device:
+    """Keeps its own lengths and its own KV, from messages only; each token it samples is unique.
+
+    A KV entry is the token and position it was computed from, so a stale block, a wrong length or a slot
+    that was given back too early is seen when it is read.
+    """
+
+    def __init__(self, block_size: int, max_batch_tokens: int) -> None:
+        self.block_size = block_size
+        self.max_batch_tokens = max_batch_tokens
+        self.slots: dict[int, Resident] = {}
+        self.kv: dict[tuple[int, int], tuple[int, int]] = {}
+        self.scripted: dict[tuple[int, int], int] = {}
+        self.sampled: dict[tuple[int, int], list[int]] = {}
+        self.rows_of: dict[int, int] = {}
+        self.version = 0
+        self._serial = 1_000_000
+
+    def run(self, batch: ExactBatch, incarnation: int) -> StepResult:
+        """Compute one step and say what it sampled."""
+        self.version += 1
+        assert batch.blocks.version == self.version == batch.step + 1
+        self._move(batch)
+        queries = ints(batch.query_start_loc)
+        assert queries[-1] <= self.max_batch_tokens
+        out: list[tuple[int, int, int]] = []
+        rows = zip(
+            ints(batch.slots).tolist(),
+            ints(batch.generations).tolist(),
+            (queries[1:] - queries[:-1]).tolist(),
+            batch.seq_lens.exact().tolist(),
+            ints(batch.samples).tolist(),
+            strict=True,
+        )
+        for row, (slot, generation, query, length, samples) in enumerate(rows):
+            resident = self.slots[slot]
+            assert resident.generation == generation
+            self.rows_of[resident.request] = self.rows_of.get(resident.request, 0) + 1
+            assert length == resident.computed + query, "the length is not the device's own"
+            assert query == 1 or row >= batch.num_decodes, "a decode row has one query token"
+            self._compute(resident, length)
+            assert samples == (length == len(resident.tokens))
+            if samples:
+                token = self._sample(resident)
+                out.append((slot, generation, token))
+        return StepResult(
+            incarnation=incarnation,
+            epoch=batch.epoch,
+            step=batch.step,
+            slots=column(slot for slot, _, _ in out),
+            generations=column(generation for _, generation, _ in out),
+            token_counts=column(1 for _ in out),
+            token_ids=column(token for _, _, token in out),
+            drafts_run=column(0 for _ in out),
+        )
+
+    def _move(self, batch: ExactBatch) -> None:
+        for slot in ints(batch.closed).tolist():
+            del self.slots[slot]
+        for new in batch.opened:
+            assert new.slot not in self.slots
+            resident = Resident(new.request, new.generation, ints(new.token_ids).tolist())
+            resident.computed = new.cached_len
+            self.slots[new.slot] = resident
+        blocks = iter(ints(batch.blocks.blocks).tolist())
+        for slot, offset, count in zip(
+            ints(batch.blocks.slots).tolist(),
+            ints(batch.blocks.offsets).tolist(),
+            ints(batch.blocks.counts).tolist(),
+            strict=True,
+        ):
+            table = self.slots[slot].table
+            assert offset == len(table), "a delta leaves a hole or overwrites"
+            table.extend(next(blocks) for _ in range(count))
+
+    def _compute(self, resident: Resident, length: int) -> None:
+        for position in range(resident.computed, length):
+            place = self._place(resident, position)
+            self.kv[place] = (resident.tokens[position], position)
+        resident.computed = length
+        for position in range(length):
+            entry = self.kv.get(self._place(resident, position))
+            assert entry == (resident.tokens[position], position), "the KV of another token"
+
+    def _place(self, resident: Resident, position: int) -> tuple[int, int]:
+        return resident.table[position // self.block_size], position % self.block_size
+
+    def _sample(self, resident: Resident) -> int:
+        position = len(resident.tokens)
+        self._serial += 1
+        token = self.scripted.get((resident.request, position), self._serial)
+        resident.tokens.append(token)
+        self.sampled.setdefault((resident.request, position), []).append(token)
+        return token
+
+
+class Stream:
+    """What a client has received of one request."""
+
+    def __init__(self, prompt: list[int], emitted: list[int]) -> None:
+        self.prompt = prompt
+        self.tokens = list(emitted)
+        self.given = len(emitted)
+        self.finish: str | None = None
+        self.retired: Retired | None = None
+        self.cached_len = 0
+        self.logprobs: list[Logprobs | None] = []
+
+    @property
+    def ended(self) -> bool:
+        return self.finish is not None or self.retired is not None
+
+
+class Rig:
+    """Everything around a scheduler. Results wait until `settle` or `step` delivers them."""
+
+    def __init__(self, config: SchedulerConfig, capacity: dict[str, int]) -> None:
+        self.now = 100.0
+        self.builder: Box[Plan] = Box()
+        self.gateway: Box[Tokens | Retired | Resync | SchedulerStats] = Box()
+        self.worker: Box[Resync] = Box()
+        self.capacity = capacity
+        self.incarnation = 1
+        self.scheduler = Scheduler(
+            config,
+            self.incarnation,
+            builder=self.builder,
+            gateway=self.gateway,
+            worker=self.worker,
+            clock=lambda: self.now,
+        )
+        self.core = self.scheduler.core
+        self.streams: dict[int, Stream] = {}
+        self.results: deque[StepResult] = deque()
+        self.plans: list[ExactPlan] = []
+        self._ids = 0
+        self.scheduler.started()
+        self.start_worker()
+
+    def start_worker(self) -> None:
+        """A worker comes up with an empty device; whatever the last one owed is lost."""
+        self.incarnation += 1
+        self.device = Device(self.capacity["block_size"], self.capacity["max_batch_tokens"])
+        self.results.clear()
+        self.scheduler.receive(Capacity(incarnation=self.incarnation, **self.capacity))
+        self._read()
+
+    def admit(self, prompt: int | Iterable[int] = 5, max_tokens: int = 8, **fields: Any) -> int:
+        """Send an Admit; returns the request's id. An int asks for a fresh prompt of that length."""
+        request = fields.pop("request", None)
+        if request is None:
+            self._ids += 1
+            request = self._ids
+        ids = (
+            [request * 1000 + i for i in range(prompt)] if isinstance(prompt, int) else list(prompt)
+        )
+        emitted = list(fields.pop("emitted", ()))
+        self.streams[request] = Stream(ids, emitted)
+        self.resend(request, ids, max_tokens, emitted, **fields)
+        return request
+
+    def resend(
+        self, request: int, prompt: list[int], max_tokens: int, emitted: list[int], **fields: Any
+    ) -> None:
+        fields.setdefault("sampling", GREEDY)
+        fields.setdefault("credit", 10_000)
+        fields["stop_ids"] = column(fields.pop("stop_ids", ()))
+        self._receive(
+            Admit(
+                incarnation=1,
+                request=request,
+                prompt_ids=column(prompt),
+                emitted_ids=column(emitted),
+                max_tokens=max_tokens,
+                **fields,
+            )
+        )
+
+    def cancel(self, request: int, keep: int | None = None) -> None:
+        self._receive(Cancel(incarnation=1, request=request, keep=keep))
+
+    def grant(self, request: int, credit: int) -> None:
+        self._receive(Grant(incarnation=1, request=request, credit=credit))
+
+    def turn(self) -> list[ExactPlan]:
+        """Let the scheduler plan; the device runs at once, its results wait."""
+        before = len(self.builder.sent)
+        self.scheduler.turn()
+        plans = [plan for plan in self.builder.sent[before:] if isinstance(plan, ExactPlan)]
+        for plan in plans:
+            batch = apply(plan, block_size=self.device.block_size, incarnation=1)
+            assert isinstance(batch, ExactBatch)
+            self.results.append(self.device.run(batch, self.incarnation))
+        self.plans.extend(plans)
+        self.scheduler.check()
+        check_busy(self.core)
+        self._read()
+        return plans
+
+    def settle(self) -> None:
+        """Deliver the oldest waiting result."""
+        self._receive(self.results.popleft())
+
+    def step(self) -> list[ExactPlan]:
+        """Plan, then deliver one result."""
+        plans = self.turn()
+        if self.results:
+            self.settle()
+        return plans
+
+    def drain(self, limit: int = 10_000) -> None:
+        """Run until nothing is left to do."""
+        for _ in range(limit):
+            self.turn()
+            if not self.results:
+                return
+            self.settle()
+        raise AssertionError("does not come to an end")
+
+    def delivered(self, request: int) -> list[int]:
+        return self.streams[request].tokens
+
+    def assert_clean(self) -> None:
+        """Nothing is live, nothing in flight, every block free or idle."""
+        assert not self.core.live and not self.core.queue.requests()
+        device = self.core.device
+        assert device is not None and not device.epoch.flights
+        assert device.epoch.pool.available == device.epoch.pool.num_blocks
+        assert device.epoch.slots.free == device.epoch.slots.count
+
+    def _receive(self, message: Any) -> None:
+        self.scheduler.receive(message)
+        self.scheduler.check()
+        self._read()
+
+    def _read(self) -> None:
+        for message in self.gateway.sent:
+            if isinstance(message, Tokens):
+                self._take(message)
+            elif isinstance(message, Retired):
+                stream = self.streams[message.request]
+                assert not stream.ended, "a request ended twice"
+                stream.retired = message
+        self.gateway.sent.clear()
+
+    def _take(self, message: Tokens) -> None:
+        stream = self.streams[message.request]
+        assert not stream.ended, "tokens after the end"
+        assert message.index == len(stream.tokens), "a gap or a repeat"
+        for token in ints(message.token_ids).tolist():
+            position = len(stream.prompt) + len(stream.tokens)
+            assert token in self.device.sampled[message.request, position], "a token from elsewhere"
+            stream.tokens.append(token)
+        stream.logprobs.extend([message.logprobs] * size(message.token_ids))
+        stream.finish = message.finish
+        stream.cached_len = message.cached_len
+
+
+@pytest.fixture
+def make_rig() -> Callable[..., Rig]:
+    """A Rig with a small device; options of SchedulerConfig and fields of Capacity by name."""
+
+    def make(**options: Any) -> Rig:
+        capacity = {
+            "num_blocks": 64,
+            "block_size": 4,
+            "max_slots": 8,
+            "max_model_len": 128,
+            "max_batch_tokens": 64,
+            "vocab_size": 2**31 - 1,
+        }
+        capacity |= {
+            name: options.pop(name)
+            for name in list(options)
+            if name in capacity and name != "max_batch_tokens"
+        }
+        return Rig(SchedulerConfig(**options), capacity)
+
+    return make
+
+
+@pytest.fixture(params=[1, 2], ids=["depth1", "depth2"])
+def depth(request: pytest.FixtureRequest) -> int:
+    value: int = request.param
+    return value
