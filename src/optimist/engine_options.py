@@ -1,0 +1,68 @@
+"""The options of an Engine: every field of its actors' configurations, by its bare name."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from typing import Any
+
+import msgspec
+
+from optimist.actors.config import EngineConfig
+from optimist.messages.errors import ConfigError
+
+REMOVED: dict[str, str] = {}
+"""Options that were removed, and what to use in their place."""
+
+
+def engine_config(
+    model: str | os.PathLike[str] | None, placement: str, options: dict[str, Any]
+) -> EngineConfig:
+    """The configuration that the options of an Engine describe.
+
+    An option that several actors have, such as block_size, is set in all of them. Raises ConfigError
+    naming an option that is unknown, with the nearest one, or that has a value of the wrong type.
+    """
+    known = option_names()
+    tree: dict[str, Any] = msgspec.to_builtins(EngineConfig())
+    given = {"placement": placement, **options}
+    if model is not None:
+        given["model"] = os.fspath(model)
+    for name, value in given.items():
+        if name not in known:
+            raise ConfigError(_unknown(name, list(known)))
+        for section in known[name]:
+            (tree[section] if section else tree)[name] = _plain(value)
+        _checked(tree, name, value)
+    return _checked(tree, "", None)
+
+
+def option_names() -> dict[str, tuple[str, ...]]:
+    """Every option, with the sections of EngineConfig that have it; "" is EngineConfig itself."""
+    names: dict[str, tuple[str, ...]] = {}
+    for field in msgspec.structs.fields(EngineConfig):
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            for inner in msgspec.structs.fields(field.type):
+                names[inner.name] = (*names.get(inner.name, ()), field.name)
+        else:
+            names[field.name] = (*names.get(field.name, ()), "")
+    return names
+
+
+def _plain(value: Any) -> Any:
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def _checked(tree: dict[str, Any], name: str, value: object) -> EngineConfig:
+    try:
+        return msgspec.convert(tree, EngineConfig)
+    except msgspec.ValidationError as error:
+        reason = str(error).split(" - at ")[0]
+        raise ConfigError(f"{name}: {reason[0].lower()}{reason[1:]}, value {value!r}") from error
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    if name in REMOVED:
+        return f"{name}: was removed; use {REMOVED[name]}"
+    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]
+    return f"{name}: no such option of Engine; the nearest is {nearest}"
