@@ -111,14 +111,12 @@ class HeaderReader:
         length_at: Callable[[mmap.mmap, int], tuple[int]] = struct.Struct("<Q").unpack_from
         found: list[Value] = []
         for index in range(count):
-            self.position = position
-            self.need(8, f"{what}[{index}]")
-            (length,) = length_at(data, position)
-            position += 8
-            if length > size - position:
-                self.position = position
-                self.need(length, f"{what}[{index}]")
-            found.append(data[position : position + length])
-            position += length
+            start = position + 8
+            length = length_at(data, position)[0] if start <= size else 0
+            position = start + length
+            if position > size:
+                self.position = start
+                self.need(max(length, 1), f"{what}[{index}]")
+            found.append(data[start:position])
         self.position = position
         return found
