@@ -22,6 +22,9 @@ from optimist.testing.integer_cache import IntegerCache, Violation
 from optimist.testing.integer_rule import IntegerModel
 from optimist.testing.outcomes import Sampled, outcome_of
 
+UNKNOWN = -1
+"""the last sampled token of a slot that has sampled none"""
+
 
 class _Done(NamedTuple):
     outcome: Outcome
@@ -78,7 +81,8 @@ class IntegerExecutor(Executor):
             raise Violation(f"submit: expected an ExactBatch, got {type(batch).__name__}")
         if self.closed:
             raise Violation("submit: the executor has been closed")
-        time.sleep(self._sleep_s)
+        if self._sleep_s:
+            time.sleep(self._sleep_s)
         self._close(batch.closed)
         for opened in batch.opened:
             self._open(opened)
@@ -92,6 +96,7 @@ class IntegerExecutor(Executor):
         self.computed = np.zeros(slots, np.int64)
         self.known = np.zeros(slots, np.int64)
         self.tokens = np.zeros((slots, length + 1), np.int64)
+        self.last = np.full(slots, UNKNOWN, np.int64)
         self.table = np.full((slots, width), self.cache.unset, np.int32)
         self.opened: dict[int, OpenedSlot] = {}
         self.cache.poison()
@@ -99,11 +104,16 @@ class IntegerExecutor(Executor):
     def close(self) -> None:
         self.closed = True
 
+    def poison(self, blocks: NDArray[np.integer]) -> None:
+        """Overwrite the KV of these blocks: nobody may read them before they are written again."""
+        self.cache.poison(blocks)
+
     def _close(self, closed: Column) -> None:
         for slot in ints(closed).tolist():
             self._require(slot in self.opened, f"closed: slot {slot} is not open")
             self.opened.pop(slot, None)
             self.computed[slot] = self.known[slot] = 0
+            self.last[slot] = UNKNOWN
             self.table[slot] = self.cache.unset
 
     def _open(self, opened: OpenedSlot) -> None:
@@ -151,6 +161,7 @@ class IntegerExecutor(Executor):
         first = np.repeat(ends - queries.cumsum(), queries)
         positions = first + np.arange(len(rows))
         tokens = self.tokens[slots[rows], positions]
+        tokens[: batch.num_decodes] = self.last[slots[: batch.num_decodes]]
         folds = self.cache.attend(self.table[slots], ends, rows, positions, tokens)
         self.computed[slots] = ends
         chosen = np.flatnonzero(ints(batch.samples))
@@ -174,7 +185,7 @@ class IntegerExecutor(Executor):
     def _sample(self, slot: int, fold: int) -> Sampled:
         opened, position = self.opened[slot], int(self.computed[slot])
         token = self.model.choose(fold, position, position - opened.prompt_len, opened.sampling)
-        self.tokens[slot, position] = token
+        self.tokens[slot, position] = self.last[slot] = token
         self.known[slot] = position + 1
         wanted = opened.sampling.logprobs
         logprobs = self.model.logprobs(token, position, wanted) if wanted >= 0 else None
@@ -194,6 +205,10 @@ class IntegerExecutor(Executor):
         self, slots: NDArray[np.int64], ends: NDArray[np.int64], batch: ExactBatch
     ) -> None:
         known, samples = self.known[slots], ints(batch.samples)
+        decodes = slots[: batch.num_decodes]
+        self._require(
+            bool((self.last[decodes] != UNKNOWN).all()), "a row decodes before it has sampled"
+        )
         self._require(not ints(batch.draft_counts).any(), "draft_counts: drafts are not supported")
         self._require(bool((ends <= known).all()), "a row computes a token that nobody knows yet")
         self._require(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 import threading
 from collections import deque
-from typing import ClassVar, Self
+from typing import ClassVar, Protocol, Self, runtime_checkable
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Executor, Outcome, Progress, Ticket
@@ -18,6 +19,15 @@ from optimist.testing.integer_model import IntegerExecutor
 
 POISON = -0x0BAD
 """what a result buffer holds before its step is readable, and after it has been read"""
+
+
+@runtime_checkable
+class Poisonable(Protocol):
+    """An executor whose KV can be spoilt, block by block."""
+
+    def poison(self, blocks: NDArray[np.integer], /) -> None:
+        """Overwrite the KV of these blocks with what no model would write."""
+        ...
 
 
 class LateDevice(Executor):
@@ -39,6 +49,7 @@ class LateDevice(Executor):
         self._queue: deque[LateTicket | None] = deque()
         self._unread: list[LateTicket] = []
         self._last: LateTicket | None = None
+        self._epoch = -1
 
     @classmethod
     def load(cls, config: WorkerConfig, progress: Progress) -> Self:
@@ -64,6 +75,13 @@ class LateDevice(Executor):
         with self._lock:
             self._queue.clear()
             self.inner.close()
+
+    def poison(self, epoch: int, blocks: NDArray[np.integer]) -> None:
+        """Spoil blocks at once, whatever is enqueued. Only while all of that is of this epoch."""
+        with self._lock:
+            current = all(ticket and ticket.batch.epoch == epoch for ticket in self._queue)
+            if current and self._epoch == epoch and isinstance(self.inner, Poisonable):
+                self.inner.poison(blocks)
 
     def wait_for(self, ticket: LateTicket) -> Outcome:
         """Let the device run until the ticket is readable."""
@@ -95,6 +113,7 @@ class LateDevice(Executor):
             self.inner.reset()
         else:
             ticket.execute(self.inner)
+            self._epoch = ticket.batch.epoch
 
 
 class LateTicket:
@@ -105,14 +124,14 @@ class LateTicket:
         self.run = False
         self.buffers = _poisoned(batch)
         self._device = device
-        self._batch = batch
+        self.batch = batch
         self._outcome: Outcome | None = None
 
     def wait(self) -> Outcome:
         return self._device.wait_for(self)
 
     def execute(self, device: Executor) -> None:
-        self._outcome = device.submit(self._batch).wait()
+        self._outcome = device.submit(self.batch).wait()
         self.run = True
 
     def release(self) -> None:

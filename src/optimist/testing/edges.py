@@ -1,0 +1,92 @@
+"""Messages on their way between simulated actors: one queue for each pair, and what death loses."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from optimist.messages.base import ActorMessage
+from optimist.messages.codec import Codec, encode
+
+
+class Edge(NamedTuple):
+    """From one life of a sender to a receiver, whatever its life. Its messages keep their order."""
+
+    sender: str
+    incarnation: int
+    receiver: str
+
+
+Watch = Callable[[Edge, ActorMessage], None]
+"""sees every message that is sent, or that arrives"""
+
+
+class EdgeRef(NamedTuple):
+    """The address of a receiver, as one life of a sender holds it."""
+
+    edges: Edges
+    edge: Edge
+
+    def send(self, message: Any, /) -> None:
+        self.edges.send(self.edge, message)
+
+
+class Edges:
+    """codec: whether messages pass through it.
+
+    repeat: how often a message comes twice, 0 to 1, where its receiver must bear that."""
+
+    def __init__(self, rng: random.Random, *, codec: bool, repeat: float) -> None:
+        self.queues: dict[Edge, deque[ActorMessage]] = {}
+        self.watches: list[Watch] = []
+        self.arrivals: list[Watch] = []
+        self._rng = rng
+        self._codec = codec
+        self._repeat = repeat
+
+    def ref(self, sender: str, incarnation: int, receiver: str) -> EdgeRef:
+        """An address for a constructor."""
+        edge = Edge(sender, incarnation, receiver)
+        self.queues[edge] = deque()
+        return EdgeRef(self, edge)
+
+    def send(self, edge: Edge, message: ActorMessage) -> None:
+        """Put a message at the end of an edge, once or twice."""
+        for watch in self.watches:
+            watch(edge, message)
+        if self._codec:
+            message = Codec((type(message),)).decode(encode(message))
+        queue = self.queues[edge]
+        queue.append(message)
+        inner = "gateway" not in (edge.sender, edge.receiver)
+        if inner and self._repeat and self._rng.random() < self._repeat:
+            queue.append(message)
+
+    def take(self, edge: Edge) -> ActorMessage:
+        """The next message of an edge, which arrives."""
+        message = self.queues[edge].popleft()
+        for watch in self.arrivals:
+            watch(edge, message)
+        return message
+
+    def waiting(self, alive: set[str]) -> list[Edge]:
+        """Edges with a message for somebody who lives."""
+        return [edge for edge, queue in self.queues.items() if queue and edge.receiver in alive]
+
+    def died(self, name: str) -> None:
+        """What the dead had received is lost, and perhaps some of what it was sending."""
+        for edge, queue in self.queues.items():
+            if edge.receiver == name:
+                for _ in range(self._rng.randint(0, len(queue))):
+                    queue.popleft()
+            if edge.sender == name:
+                for _ in range(self._rng.randint(0, len(queue))):
+                    queue.pop()
+
+    def tidy(self, incarnations: set[int]) -> None:
+        """Forget empty edges of dead senders."""
+        for edge in [e for e, q in self.queues.items() if not q]:
+            if edge.incarnation not in incarnations:
+                del self.queues[edge]

@@ -1,0 +1,237 @@
+"""All actors of an engine in one place, on virtual time, in an order that a seed decides."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from optimist.actors.config import WorkerConfig
+from optimist.actors.worker.actor import Worker
+from optimist.actors.worker.base import Executor, Ticket
+from optimist.messages.base import ActorMessage
+from optimist.messages.batches import Batch
+from optimist.messages.control import Resync
+from optimist.messages.errors import OptimistError
+from optimist.testing.edges import Edge, Edges
+from optimist.testing.gateway_model import GatewayModel
+from optimist.testing.setup import OURS, Parts, Setup
+from optimist.testing.wishes import Wish
+
+STEP_S = 0.0005
+"""mean virtual seconds between two events"""
+
+
+class Stuck(OptimistError):
+    """Requests wait and nothing moves."""
+
+
+class Chaos(NamedTuple):
+    """What goes wrong. kills: (event number, actor). repeat, codec: see Edges. uneven: slow edges."""
+
+    kills: tuple[tuple[int, str], ...] = ()
+    repeat: float = 0.0
+    codec: bool = False
+    uneven: bool = False
+
+
+CALM = Chaos()
+
+
+class Death(NamedTuple):
+    """at: event number. live: requests that were live then."""
+
+    at: int
+    actor: str
+    live: tuple[int, ...]
+
+
+class World:
+    """Call `step` until it says False, or `run`."""
+
+    def __init__(
+        self,
+        seed: int,
+        setup: Setup,
+        wishes: Sequence[Wish],
+        chaos: Chaos = CALM,
+        parts: Parts = OURS,
+    ) -> None:
+        self.rng = random.Random(seed)
+        self.setup = setup
+        self.now = 0.0
+        self.events = 0
+        self.edges = Edges(self.rng, codec=chaos.codec, repeat=chaos.repeat)
+        self.deaths: list[Death] = []
+        self._parts = parts
+        self._lives = 1
+        self._kills = sorted(chaos.kills, reverse=True)
+        self._arrivals = deque(sorted(wishes, key=lambda wish: wish.arrival))
+        self._weights: dict[Any, float] = {}
+        self._uneven = chaos.uneven
+        self._due: dict[str, float] = {}
+        self._restarts: dict[str, float] = {}
+        self._idle = 0
+        self.running: deque[tuple[Batch, Ticket]] = deque()
+        self.device: Executor | None = None
+        self.turned: list[Callable[[Any], None]] = []
+        self.actors: dict[str, Any] = {}
+        ref = self.edges.ref("gateway", 1, "scheduler")
+        self.gateway = GatewayModel(1, scheduler=ref, clock=lambda: self.now)
+        self.actors["gateway"] = self.gateway
+        for name in self.rng.sample(["worker", "scheduler", "builder"], 3):
+            self._start(name)
+
+    def run(self, budget: int = 200_000) -> None:
+        """Until everything is quiet. Raises Stuck when it does not come to that."""
+        while not self.quiet():
+            self.step()
+            if self.events > budget or self._idle > 500:
+                raise Stuck(f"live: {self.gateway.live()} after {self.events} events")
+        self._kills.clear()
+        while not self.gateway.rested and (self._due or any(self.edges.queues.values())):
+            self.step()
+
+    def quiet(self) -> bool:
+        """Whether all requests have ended, everybody lives and no message is on its way."""
+        return not (
+            self._arrivals
+            or self._restarts
+            or self.running
+            or self.gateway.live()
+            or any(self.edges.queues.values())
+        )
+
+    def step(self) -> None:
+        """One event: a death, a birth, a message, a result, or something a client does."""
+        self.events += 1
+        self.now += self.rng.expovariate(1 / STEP_S)
+        self._fate()
+        sources = self._sources()
+        if not sources:
+            self._idle += 1
+            self.now = max(self.now, min(self._times(), default=self.now + 1.0))
+            return
+        self._idle = 0
+        weights = [self._weight(source) for source in sources]
+        self._act(self.rng.choices(sources, weights)[0])
+
+    def kill(self, name: str) -> None:
+        """The actor dies now, and with it what it had received."""
+        if name not in self.actors:
+            return
+        del self.actors[name]
+        self._due.pop(name, None)
+        if name == "worker":
+            self.running.clear()
+        self.edges.died(name)
+        self.deaths.append(Death(self.events, name, tuple(self.gateway.live())))
+        self._restarts[name] = self.now + self.rng.choice([0.0, 0.002, 0.02])
+
+    def _times(self) -> list[float]:
+        arrivals = [self._arrivals[0].arrival] if self._arrivals else []
+        return [*self._due.values(), *self._restarts.values(), *arrivals]
+
+    def _fate(self) -> None:
+        while self._kills and self._kills[-1][0] <= self.events:
+            self.kill(self._kills.pop()[1])
+        for name in [n for n, at in self._restarts.items() if at <= self.now]:
+            del self._restarts[name]
+            self._start(name)
+        while self._arrivals and self._arrivals[0].arrival <= self.now:
+            self.gateway.open(self._arrivals.popleft())
+        for name in [n for n, at in self._due.items() if at <= self.now]:
+            self._turn(name)
+
+    def _sources(self) -> list[Any]:
+        sources: list[Any] = self.edges.waiting(set(self.actors))
+        if self.running:
+            sources.append("device")
+        if self._client_actions():
+            sources.append("client")
+        return sources
+
+    def _weight(self, source: Any) -> float:
+        key = (source.sender, source.receiver) if isinstance(source, Edge) else source
+        if key not in self._weights:
+            choices = [0.03, 0.3, 1.0, 1.0, 3.0] if self._uneven else [1.0]
+            self._weights[key] = self.rng.choice(choices)
+        return self._weights[key]
+
+    def _act(self, source: Any) -> None:
+        match source:
+            case "device":
+                batch, ticket = self.running.popleft()
+                worker = self.actors["worker"]
+                edge = Edge("worker", worker.incarnation, "scheduler")
+                self.edges.send(edge, worker.result(batch, ticket.wait(), 1000))
+            case "client":
+                self.rng.choice(self._client_actions())()
+            case _:
+                for _ in range(min(self.rng.choice([1, 1, 2, 4]), len(self.edges.queues[source]))):
+                    self._deliver(source, self.edges.take(source))
+                self._turn(source.receiver)
+
+    def _deliver(self, edge: Edge, message: ActorMessage) -> None:
+        receiver = self.actors[edge.receiver]
+        if isinstance(receiver, Worker) and not isinstance(message, Resync):
+            batch: Any = message
+            if (ticket := receiver.accept(batch)) is not None:
+                self.running.append((batch, ticket))
+        else:
+            receiver.receive(message)
+
+    def _client_actions(self) -> list[Any]:
+        journals = self.gateway.journals
+        actions: list[Any] = [lambda r=r: self._take(r) for r in self.gateway.behind()]
+        for request, journal in journals.items():
+            after = journal.wish.cancel_after
+            if after is None or not journal.live or journal.cancelling:
+                continue
+            if len(journal.tokens) >= after:
+                actions.append(lambda r=request: self.gateway.cancel(r))
+        return actions
+
+    def _take(self, request: int) -> None:
+        journal = self.gateway.journals[request]
+        self.gateway.take(request, self.rng.randint(1, len(journal.tokens) - journal.taken))
+
+    def _turn(self, name: str) -> None:
+        self._due.pop(name, None)
+        actor = self.actors[name]
+        if name != "gateway" and (again := actor.turn()) is not None:
+            self._due[name] = self.now + again
+        for see in self.turned:
+            see(actor)
+
+    def _start(self, name: str) -> None:
+        self._lives += 1
+        self.actors[name] = self._born(name, self._lives)
+        self.edges.tidy({1, *(actor.incarnation for actor in self.actors.values())})
+        self.actors[name].started()
+        self._turn(name)
+
+    def _born(self, name: str, life: int) -> Any:
+        def ref(receiver: str) -> Any:
+            return self.edges.ref(name, life, receiver)
+
+        match name:
+            case "scheduler":
+                return self._parts.scheduler(
+                    self.setup.scheduler(),
+                    life,
+                    builder=ref("builder"),
+                    gateway=ref("gateway"),
+                    worker=ref("worker"),
+                    clock=lambda: self.now,
+                )
+            case "builder":
+                return self._parts.builder(
+                    self.setup.builder(), life, worker=ref("worker"), scheduler=ref("scheduler")
+                )
+            case _:
+                self.device = self._parts.device(self.setup, self.rng.getrandbits(32))
+                return Worker(
+                    WorkerConfig(), life, scheduler=ref("scheduler"), executor=self.device
+                )
