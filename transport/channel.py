@@ -28,6 +28,7 @@ M = TypeVar("M", bound=ActorMessage)
 
 RECONNECT_MS = 10
 BAD_FRAMES_AT_ONCE = 64
+DRAIN_EVERY = 64
 
 
 def ignore(error: OptimistError) -> None:
@@ -66,12 +67,12 @@ class PullInbox(Inbox[M]):
         self._owner = Owner(f"inbox at {endpoint}")
         self._received = 0
         self._closed = False
-        self._socket = links.socket(zmq.PULL, self.close)
-        self._socket.rcvhwm = capacity
-        self._socket.maxmsgsize = max_bytes
-        if curve is not None:
-            serve_curve(self._socket, curve)
-        self._bound = bind(links, self._socket, endpoint)
+        with links.making(zmq.PULL, self.close) as self._socket:
+            self._socket.rcvhwm = capacity
+            self._socket.maxmsgsize = max_bytes
+            if curve is not None:
+                serve_curve(self._socket, curve)
+            self._bound = bind(self._socket, endpoint)
         self.waker = SocketWaker(self._socket)
 
     @property
@@ -164,7 +165,7 @@ class PushRef(Generic[M]):
         max_bytes: int = MAX_ACTOR_BYTES,
         curve: CurveKeys | None = None,
     ) -> None:
-        check_connect(endpoint)
+        check_connect(endpoint, curve=curve)
         self.lost = 0
         self._endpoint = endpoint
         self._accepts = accepts
@@ -173,15 +174,16 @@ class PushRef(Generic[M]):
         self._owner = Owner(f"ref to {endpoint}")
         self._closed = False
         self._connected = False
-        self._socket = links.socket(zmq.PUSH, self.close)
-        self._socket.sndhwm = capacity
-        self._socket.reconnect_ivl = RECONNECT_MS
-        if curve is not None:
-            use_curve(self._socket, curve)
-        self._monitor = links.monitor(
-            self._socket, zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
-        )
-        self._socket.connect(endpoint)
+        self._sent = 0
+        with links.making(zmq.PUSH, self.close) as self._socket:
+            self._socket.sndhwm = capacity
+            self._socket.reconnect_ivl = RECONNECT_MS
+            if curve is not None:
+                use_curve(self._socket, curve)
+            self._monitor = links.monitor(
+                self._socket, zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
+            )
+            self._socket.connect(endpoint)
 
     @property
     def connected(self) -> bool:
@@ -208,6 +210,10 @@ class PushRef(Generic[M]):
         if self._closed:
             self.lost += 1
             return
+        self._sent += 1
+        if self._sent % DRAIN_EVERY == 0:
+            # Events that nobody takes would block the thread of ZeroMQ after a thousand restarts.
+            self.connected  # noqa: B018
         frame = encode(message)
         if len(frame) > self._max_bytes:
             raise MessageError(
@@ -233,13 +239,12 @@ class PushRef(Generic[M]):
         self._links.release(self._socket)
 
 
-def bind(links: Links, socket: zmq.Socket[bytes], endpoint: str) -> str:
-    """Bind and return where, or release the socket and raise ConfigError with the reason."""
+def bind(socket: zmq.Socket[bytes], endpoint: str) -> str:
+    """Bind and return where. Raises ConfigError with the reason why not."""
     try:
         socket.ipv6 = endpoint.startswith("tcp://[")
         socket.bind(endpoint)
     except zmq.ZMQError as error:
-        links.release(socket)
         raise ConfigError(f"{endpoint}: cannot listen: {error.strerror}") from error
     return bytes(socket.getsockopt(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
 

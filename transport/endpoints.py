@@ -47,8 +47,10 @@ def ipc(directory: str | Path, name: str) -> str:
     return endpoint
 
 
-def check_connect(endpoint: str) -> None:
-    """Raise ConfigError unless the endpoint can be connected to."""
+def check_connect(endpoint: str, *, curve: CurveKeys | None = None) -> None:
+    """Raise ConfigError unless the endpoint can be connected to, and the keys name the server's."""
+    if curve is not None and not curve.server:
+        raise ConfigError("curve server key: expected the server's public key, got none")
     if endpoint.startswith("ipc://"):
         _check_path(endpoint)
     elif endpoint.startswith("tcp://"):
@@ -94,9 +96,7 @@ def serve_curve(socket_: zmq.Socket[bytes], keys: CurveKeys) -> None:
 
 
 def use_curve(socket_: zmq.Socket[bytes], keys: CurveKeys) -> None:
-    """Make a socket that will connect encrypt. Raises ConfigError without the server's key."""
-    if not keys.server:
-        raise ConfigError("curve server key: expected the server's public key, got none")
+    """Make a socket that will connect encrypt."""
     socket_.curve_serverkey = keys.server.encode()
     socket_.curve_secretkey = keys.secret.encode()
     socket_.curve_publickey = keys.public.encode()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import get_ident
 from types import TracebackType
 from typing import Self
 
 import zmq
 
-from optimist.messages.errors import WrongOwner
+from optimist.messages.errors import ConfigError, WrongOwner
 
 
 class Owner:
@@ -46,25 +47,39 @@ class Links:
     """Every socket of one owner: one context, LINGER 0 from the start, closed explicitly.
 
     Not shared between threads, not usable after a fork, nothing global: two engines in a process
-    have two. A context manager; `close` is quick whatever is still queued.
+    have two. A context manager.
     """
 
     def __init__(self) -> None:
         self.owner = Owner("links")
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._context.linger = 0
-        self._sockets: dict[zmq.Socket[bytes], Callable[[], None]] = {}
+        self._sockets: dict[zmq.Socket[bytes], Callable[[], None] | None] = {}
         self._monitors: dict[zmq.Socket[bytes], zmq.Socket[bytes]] = {}
 
-    def socket(self, kind: int, on_close: Callable[[], None]) -> zmq.Socket[bytes]:
-        """A new socket, neither bound nor connected. Raises WrongOwner, see Owner.
-
-        on_close: closes whatever uses the socket and ends in `release`; called by `close`.
-        """
+    def socket(self, kind: int) -> zmq.Socket[bytes]:
+        """A new socket, neither bound nor connected. Raises WrongOwner, see Owner."""
         self.owner.check()
         socket = self._context.socket(kind)
-        self._sockets[socket] = on_close
+        self._sockets[socket] = None
         return socket
+
+    @contextmanager
+    def making(self, kind: int, on_close: Callable[[], None]) -> Iterator[zmq.Socket[bytes]]:
+        """A new socket, for what an object does to it while it is made; released if that fails.
+
+        on_close: closes the object and ends in `release`; called by `close`.
+        """
+        socket = self.socket(kind)
+        try:
+            yield socket
+        except zmq.ZMQError as error:
+            self.release(socket)
+            raise ConfigError(f"socket: {error.strerror}") from error
+        except BaseException:
+            self.release(socket)
+            raise
+        self._sockets[socket] = on_close
 
     def monitor(self, socket: zmq.Socket[bytes], events: int) -> zmq.Socket[bytes]:
         """A socket that receives these events of another one, and is released with it."""
@@ -72,23 +87,30 @@ class Links:
         self._monitors[socket] = monitor
         return monitor
 
-    def release(self, socket: zmq.Socket[bytes]) -> None:
-        """Close one socket. What it has not sent is lost. Nothing happens in a forked child."""
+    def release(self, socket: zmq.Socket[bytes], *, linger: int = 0) -> None:
+        """Close one socket. What it has not sent in `linger` milliseconds is lost.
+
+        Nothing happens in a forked child, nor for a socket that was released before.
+        """
         if self.owner.forked or socket not in self._sockets:
             return
         del self._sockets[socket]
         if socket in self._monitors:
             socket.disable_monitor()
             self._monitors.pop(socket).close(linger=0)
-        socket.close(linger=0)
+        socket.close(linger=linger)
 
     def close(self) -> None:
-        """Close every socket and the context. May be called twice. Raises WrongOwner, see Owner."""
+        """Close every socket and the context: quick, apart from what a socket may linger.
+
+        May be called twice. Raises WrongOwner in another thread.
+        """
         if self.owner.forked:
             return
         self.owner.check()
         for socket, on_close in tuple(self._sockets.items()):
-            on_close()
+            if on_close is not None:
+                on_close()
             self.release(socket)
         self._context.term()
 

@@ -9,34 +9,40 @@ send made while a receiver is parked.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import zmq
 
-from optimist.messages.errors import WrongOwner
 from optimist.transport.waker import Waker
 
 
 class FdWaker(Waker):
-    """Parks the one receiver of a descriptor until it may be readable, or `wake` is called."""
+    """Parks the one receiver of some descriptors until one may be readable, or `wake` is called."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, *fds: int) -> None:
         super().__init__()
-        self._fd = fd
+        self._fds = fds
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def close(self) -> None:
-        """Stop watching the descriptor and wake the receiver: before the descriptor is closed."""
+        """Stop watching and wake the receiver: to be called before the descriptors are closed."""
         self._unwatch()
         self.wake()
 
+    def _watch(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+        self._loop = loop
+        for fd in self._fds:
+            loop.add_reader(fd, callback)
+
     def _unwatch(self) -> None:
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.remove_reader(self._fd)
+            for fd in self._fds:
+                self._loop.remove_reader(fd)
         self._loop = None
 
     async def _park_asyncio(self) -> None:
-        self._loop = loop = asyncio.get_running_loop()
-        loop.add_reader(self._fd, self.wake)
+        loop = asyncio.get_running_loop()
+        self._watch(loop, self.wake)
         try:
             await self._sleep(loop)
         finally:
@@ -45,40 +51,46 @@ class FdWaker(Waker):
     async def _park_trio(self) -> None:
         import trio
 
+        async def watch(fd: int) -> None:
+            await trio.lowlevel.wait_readable(fd)
+            self.wake()
+
         with trio.CancelScope() as scope:
             self._wake = scope.cancel
             try:
-                await trio.lowlevel.wait_readable(self._fd)
+                if len(self._fds) == 1:
+                    await trio.lowlevel.wait_readable(self._fds[0])
+                else:
+                    async with trio.open_nursery() as nursery:
+                        for fd in self._fds:
+                            nursery.start_soon(watch, fd)
             finally:
                 self._wake = None
 
 
 class SocketWaker(FdWaker):
-    """Parks the one receiver of a ZeroMQ socket. On asyncio it watches from first use to `close`."""
+    """Parks the one receiver of a ZeroMQ socket, and wakes it for commands to others of it, too.
 
-    def __init__(self, socket: zmq.Socket[bytes]) -> None:
-        super().__init__(int(socket.getsockopt(zmq.FD)))
-        self._socket = socket
+    On asyncio it watches from first use to `close`.
+    """
+
+    def __init__(self, socket: zmq.Socket[bytes], *others: zmq.Socket[bytes]) -> None:
+        sockets = (socket, *others)
+        super().__init__(*(int(each.getsockopt(zmq.FD)) for each in sockets))
+        self._sockets = sockets
 
     def readable(self) -> bool:
         """Whether a message can be received now."""
-        return bool(int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
-
-    def look(self) -> None:
-        """Wake the parked receiver if there is a message: to be called after a send."""
-        if self.parked and self.readable():
-            self.wake()
+        return bool(int(self._sockets[0].getsockopt(zmq.EVENTS)) & zmq.POLLIN)
 
     async def _park_asyncio(self) -> None:
         loop = asyncio.get_running_loop()
         if self._loop is None:
-            self._loop = loop
-            loop.add_reader(self._fd, self._on_command)
-        elif self._loop is not loop:
-            raise WrongOwner("socket: used in another event loop than before")
+            self._watch(loop, self._on_command)
         await self._sleep(loop)
 
     def _on_command(self) -> None:
-        # Reading EVENTS takes the command, so the descriptor rests until the next one.
-        if self.readable():
-            self.wake()
+        # Reading EVENTS takes the command, so that the descriptor rests until the next one.
+        for socket in self._sockets:
+            socket.getsockopt(zmq.EVENTS)
+        self.wake()

@@ -16,6 +16,18 @@ def on_trio() -> bool:
     return trio is not None and bool(trio.lowlevel.in_trio_task())
 
 
+def running_loop() -> object:
+    """What stands for the running event loop, or None outside of one."""
+    if on_trio():
+        import trio
+
+        return trio.lowlevel.current_trio_token()
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
 async def checkpoint() -> None:
     """Give others on the loop their turn, and take a cancellation that is due."""
     if on_trio():
@@ -27,11 +39,15 @@ async def checkpoint() -> None:
 
 
 class Waker:
-    """Parks the one receiver of an inbox until it is woken from the same thread."""
+    """Parks the one receiver of an inbox until it is woken from the same thread.
+
+    The event loop of the first `park` is the only one.
+    """
 
     def __init__(self) -> None:
         self._wake: Callable[[], object] | None = None
         self._thread: int | None = None
+        self._token: object = None
 
     @property
     def parked(self) -> bool:
@@ -51,13 +67,15 @@ class Waker:
     async def park(self) -> None:
         """Return after `wake`, perhaps for no reason: look again. Cancelling leaves nothing behind.
 
-        Raises WrongOwner when another task is parked, or in another thread than before.
+        Raises WrongOwner when another task is parked, or in another event loop than before.
         """
         if self._wake is not None:
             raise WrongOwner("inbox: a second task waits for it; expected one receiver")
-        if self._thread is None:
-            self._thread = get_ident()
-        self.check_thread()
+        token = running_loop()
+        if self._token is None:
+            self._token, self._thread = token, get_ident()
+        elif self._token is not token:
+            raise WrongOwner("inbox: used in another event loop than before")
         if on_trio():
             await self._park_trio()
         else:

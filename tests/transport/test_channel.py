@@ -114,7 +114,7 @@ async def test_commands_taken_while_nobody_waits_do_not_hide_the_message(
 async def test_bad_frames_are_counted_reported_and_never_fatal(links: Links, sockets: Path) -> None:
     reports: list[OptimistError] = []
     inbox = PullInbox(links, ipc(sockets, "a"), (Beat,), report=reports.append)
-    raw = links.socket(zmq.PUSH, lambda: None)
+    raw = links.socket(zmq.PUSH)
     raw.connect(inbox.endpoint)
     raw.send(b"")
     raw.send(b"\xc1")
@@ -132,7 +132,7 @@ async def test_a_long_run_of_bad_frames_gives_others_their_turn(
     links: Links, sockets: Path
 ) -> None:
     inbox = PullInbox(links, ipc(sockets, "a"), (Beat,))
-    raw = links.socket(zmq.PUSH, lambda: None)
+    raw = links.socket(zmq.PUSH)
     raw.connect(inbox.endpoint)
     for _ in range(500):
         raw.send(b"\xc1")
@@ -143,7 +143,7 @@ async def test_a_long_run_of_bad_frames_gives_others_their_turn(
 
 async def test_an_oversize_frame_is_not_read_and_others_go_on(links: Links, sockets: Path) -> None:
     inbox = PullInbox(links, ipc(sockets, "a"), (Beat,), max_bytes=1000)
-    big = links.socket(zmq.PUSH, lambda: None)
+    big = links.socket(zmq.PUSH)
     big.reconnect_ivl = -1
     monitor = links.monitor(big, zmq.EVENT_DISCONNECTED)
     big.connect(inbox.endpoint)
