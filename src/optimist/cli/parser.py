@@ -53,6 +53,8 @@ class _Store(argparse.Action):
         kind = self.option.kind
         if kind in ("on", "off"):
             values = kind == "on"
+        if not hasattr(namespace, "values"):
+            namespace.values = {}
         for target in self.option.targets:
             before = namespace.values.get(target, ()) if kind == "texts" else ()
             namespace.values[target] = (*before, values) if kind == "texts" else values

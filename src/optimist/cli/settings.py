@@ -1,66 +1,79 @@
-"""From what was given on the command line to the Structs that the engine takes."""
+"""From what was given on the command line to what the engine and a request take."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from optimist.cli.options import COMMAND_DEFAULTS, OPTIONS
+from optimist.cli.progress import show
 from optimist.messages.errors import ConfigError
 
 if TYPE_CHECKING:
     from optimist.actors.config import EngineConfig
     from optimist.cli.parser import Parsed
+    from optimist.engine import Engine
     from optimist.messages.params import SamplingParams
 
-S = TypeVar("S")
+
+def make_engine(parsed: Parsed) -> Engine:
+    """The engine that the options describe, not started. Raises ConfigError naming an option."""
+    from optimist.engine import Engine
+
+    try:
+        return Engine(**_engine_options(parsed), progress=show())
+    except ConfigError as error:
+        raise _by_option(error) from None
 
 
 def engine_config(parsed: Parsed) -> EngineConfig:
-    """The engine that the options describe. Raises ConfigError naming a field that is wrong."""
-    from optimist.actors.config import EngineConfig
+    """The same as a configuration."""
+    from optimist.engine_options import engine_config as configured
 
-    return _struct(EngineConfig, _under(parsed, "config."))
+    options = _engine_options(parsed)
+    try:
+        return configured(options.pop("model"), options.pop("placement"), options)
+    except ConfigError as error:
+        raise _by_option(error) from None
 
 
 def sampling_params(parsed: Parsed) -> SamplingParams:
-    """The sampling that the options describe. Raises InvalidRequest or ConfigError naming a field."""
+    """The sampling that the options describe. Raises InvalidRequest naming a field out of range."""
     from optimist.messages.params import SamplingParams
 
-    return _struct(SamplingParams, _under(parsed, "params."))
+    return msgspec.convert(_given(parsed, "params."), SamplingParams)
 
 
 def command_value(parsed: Parsed, name: str, default: Any = None) -> Any:
     """What an option of the command itself was set to."""
-    return _under(parsed, "command.").get(name, default)
+    return _given(parsed, "command.").get(name, default)
 
 
-def _under(parsed: Parsed, prefix: str) -> dict[str, Any]:
+def _engine_options(parsed: Parsed) -> dict[str, Any]:
+    """By the bare names of the fields, as Engine takes them. The model is named in any case."""
+    given = _given(parsed, "config.")
+    options = {path.rpartition(".")[2]: value for path, value in given.items()}
+    if not options.get("model"):
+        from optimist.models.default import default_model
+
+        options["model"] = str(default_model())
+    return options
+
+
+def _given(parsed: Parsed, prefix: str) -> dict[str, Any]:
     given = COMMAND_DEFAULTS.get(parsed.command, {}) | parsed.values
-    tree: dict[str, Any] = {}
-    for target, value in given.items():
-        if target.startswith(prefix):
-            *path, last = target.removeprefix(prefix).split(".")
-            node = tree
-            for name in path:
-                node = node.setdefault(name, {})
-            node[last] = value
-    return tree
+    return {
+        target.removeprefix(prefix): value
+        for target, value in given.items()
+        if target.startswith(prefix)
+    }
 
 
-def _struct(kind: type[S], tree: dict[str, Any]) -> S:
-    try:
-        return msgspec.convert(tree, kind)
-    except msgspec.ValidationError as error:
-        raise ConfigError(_by_option(str(error), kind)) from None
-
-
-def _by_option(message: str, kind: type) -> str:
-    """Name the option beside the field that msgspec names as `$.worker.dtype`."""
-    prefix = "config." if kind.__name__ == "EngineConfig" else "params."
+def _by_option(error: ConfigError) -> ConfigError:
+    """The same error, beginning with the option rather than with its field."""
+    field, colon, reason = str(error).partition(": ")
     for option in OPTIONS:
-        for target in option.targets:
-            if f"`$.{target.removeprefix(prefix)}`" in message:
-                return f"{option.flag}: {message}"
-    return message
+        if colon and any(target.endswith(f".{field}") for target in option.targets):
+            return ConfigError(f"{option.flag}: {reason}")
+    return error

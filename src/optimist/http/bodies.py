@@ -25,7 +25,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class StreamOptions(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to stream."""
+    """`stream_options`"""
 
     include_usage: Annotated[
         bool | None, _field("one last chunk with usage and no choices; null in all others")
@@ -41,10 +41,12 @@ class TextPart(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Turn(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One message of a conversation."""
+    """An item of `messages`"""
 
-    role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[TextPart] | None = None
+    role: Annotated[Literal["system", "developer", "user", "assistant"], _field("who speaks")]
+    content: Annotated[
+        str | list[TextPart] | None, _field("a text, or parts of type `text`; required")
+    ] = None
     name: Annotated[Any, _only(why="templates do not show names")] = None
     refusal: Annotated[Any, _only(why="the model does not know refusals")] = None
     audio: Annotated[Any, _only(why="text only")] = None
@@ -53,7 +55,7 @@ class Turn(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Sampled(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Fields that both generating routes share."""
+    """Both generating routes"""
 
     model: Annotated[str | None, _field("must be the served model; 404 otherwise")] = None
     stream: Annotated[bool | None, _field("server-sent events, ended by `[DONE]`")] = None

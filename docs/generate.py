@@ -1,0 +1,224 @@
+"""Writes the generated parts of the pages in docs/. `python docs/generate.py` brings them up to date.
+
+A part stands between `<!-- generated: NAME -->` and `<!-- end -->`; a test compares each with the code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+from optimist.cli.options import COMMAND_DEFAULTS, OPTIONS, SUCCESSORS, Option
+from optimist.environment import REMOVED, VARIABLES
+
+DOCS = Path(__file__).parent
+PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """A Markdown table. Bars inside cells are escaped."""
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "".join("| " + " | ".join(c.replace("|", "\\|") for c in row) + " |\n" for row in lines)
+
+
+def edges() -> tuple[list[tuple[str, str, str]], list[tuple[str, str]]]:
+    """Every (sender, message, receiver) that the actors and the supervisor declare, and every
+    (message, receiver) that is accepted although nobody sends it."""
+    from optimist.actors.builder.actor import Builder
+    from optimist.actors.gateway.actor import Gateway
+    from optimist.actors.runtime.lifeline import ToChild
+    from optimist.actors.scheduler.actor import Scheduler
+    from optimist.actors.worker.actor import Worker
+
+    actors = (Gateway, Scheduler, Builder, Worker)
+    sent = [
+        (actor.name, kind.__name__, receiver) for actor in actors for receiver, kind in actor.emits
+    ]
+    told = {kind.__name__ for kind in get_args(ToChild)}
+    orphans = []
+    for actor in actors:
+        known = {kind for _, kind, receiver in sent if receiver == actor.name}
+        for name in (kind.__name__ for kind in actor.accepts if kind.__name__ not in known):
+            if name in told:
+                sent.append(("supervisor", name, actor.name))
+            else:
+                orphans.append((name, actor.name))
+    return sent, orphans
+
+
+def message_map() -> str:
+    """A graph of the actors, and the same as a table."""
+    from optimist.messages.client import ClientMessage, ServerMessage
+
+    arrows: dict[tuple[str, str], list[str]] = {}
+    sent, orphans = edges()
+    for sender, kind, receiver in sent:
+        arrows.setdefault((sender, receiver), []).append(kind)
+    arrows["client", "gateway"] = [kind.__name__ for kind in get_args(ClientMessage)]
+    arrows["gateway", "client"] = [kind.__name__ for kind in get_args(ServerMessage)]
+    graph = "".join(
+        f"    {sender} -- {', '.join(kinds)} --> {receiver}\n"
+        for (sender, receiver), kinds in arrows.items()
+    )
+    rows = [(a, b, ", ".join(f"`{kind}`" for kind in kinds)) for (a, b), kinds in arrows.items()]
+    rows += [("nobody yet", receiver, f"`{kind}`") for kind, receiver in orphans]
+    return f"```mermaid\nflowchart LR\n{graph}```\n\n" + table(("from", "to", "messages"), rows)
+
+
+def options() -> str:
+    """A table for each group of commands."""
+    groups: dict[tuple[str, ...], list[Option]] = {}
+    for option in OPTIONS:
+        groups.setdefault(option.commands, []).append(option)
+    text = ""
+    for commands, members in groups.items():
+        names = ", ".join(f"`{name}`" for name in commands)
+        rows = [(_flag(one), _fields(one), _default(one), one.effect) for one in members]
+        text += f"Of {names}:\n\n" + table(("option", "field", "default", "effect"), rows) + "\n"
+    return text
+
+
+def _flag(option: Option) -> str:
+    value = "|".join(option.choices)
+    return f"`{option.flag} {value}`" if value else f"`{option.flag}`"
+
+
+def _fields(option: Option) -> str:
+    found = [target.split(".", 1) for target in option.targets]
+    return ", ".join(f"`{path}`" for root, path in found if root != "command") or "-"
+
+
+def _default(option: Option) -> str:
+    target = option.targets[0]
+    own = _shown(_struct_default(target))
+    special = [
+        f"{_shown(values[target])} in `{command}`"
+        for command, values in COMMAND_DEFAULTS.items()
+        if target in values and command in option.commands
+    ]
+    if target.startswith("command."):
+        return ", ".join(special) or own
+    if len(special) == len(option.commands) == 1:
+        return special[0].split(" in ")[0]
+    return ", ".join([own, *special])
+
+
+def _struct_default(target: str) -> Any:
+    from optimist.actors.config import EngineConfig
+    from optimist.messages.params import SamplingParams
+
+    root, *path = target.split(".")
+    if root == "command":
+        return None
+    value: Any = EngineConfig() if root == "config" else SamplingParams()
+    for name in path:
+        value = getattr(value, name)
+    return value
+
+
+def _shown(value: Any) -> str:
+    if value is None or value in ("", (), {}):
+        return "-"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def unoptioned() -> str:
+    """Fields that only Python can set."""
+    from optimist.actors.config import EngineConfig
+
+    reachable = {target for option in OPTIONS for target in option.targets}
+    rows = [
+        (f"`{path}`", _shown(value))
+        for path, value in _leaves(EngineConfig())
+        if f"config.{path}" not in reachable
+    ]
+    return table(("field", "default"), rows)
+
+
+def _leaves(config: msgspec.Struct, prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for name in config.__struct_fields__:
+        value = getattr(config, name)
+        if isinstance(value, msgspec.Struct):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def successors() -> str:
+    """Names of options that people bring along."""
+    return table(("not", "but"), [(f"`{old}`", f"`{new}`") for old, new in SUCCESSORS.items()])
+
+
+def variables() -> str:
+    """The environment."""
+    rows = [
+        (f"`{one.name}`", ", ".join(one.choices) or "text", one.default or "-", one.effect)
+        for one in VARIABLES
+    ]
+    gone = [(f"`{old}`", "-", "-", f"removed: {new}") for old, new in REMOVED.items()]
+    return table(("variable", "values", "default", "effect"), rows + gone)
+
+
+def fields() -> str:
+    """What each field of an HTTP body does, and what it is refused for."""
+    from optimist.http import bodies, decode
+
+    text = ""
+    for kind in (
+        bodies.Sampled,
+        bodies.CompletionBody,
+        bodies.ChatBody,
+        bodies.Turn,
+        bodies.StreamOptions,
+        bodies.TokenizeBody,
+        bodies.DetokenizeBody,
+    ):
+        shared = decode.fields(bodies.Sampled) if kind is not bodies.Sampled else {}
+        rows = [
+            (f"`{name}`", "honoured" if only is None else "refused", _field(effect, only))
+            for name, (effect, only) in decode.fields(kind).items()
+            if name not in shared
+        ]
+        text += f"### {kind.__doc__}\n\n" + table(("field", "", "what it does"), rows) + "\n"
+    return text
+
+
+def _field(effect: str, only: tuple[object, ...] | None) -> str:
+    if not only:
+        return effect
+    values = ", ".join(f"`{msgspec.json.encode(value).decode()}`" for value in only)
+    return f"{effect}; {values} changes nothing and is taken"
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "message-map": message_map,
+    "options": options,
+    "unoptioned": unoptioned,
+    "successors": successors,
+    "variables": variables,
+    "fields": fields,
+}
+
+
+def generated(text: str) -> str:
+    """A page with its generated parts brought up to date."""
+    return PART.sub(lambda part: part[1] + PARTS[part[2]]() + part[3], text)
+
+
+def main() -> None:
+    """Rewrite every page that has changed."""
+    for page in sorted(DOCS.glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        if (new := generated(text)) != text:
+            page.write_text(new, encoding="utf-8")
+            print(f"wrote {page.name}")
+
+
+if __name__ == "__main__":
+    main()

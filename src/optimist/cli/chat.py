@@ -1,0 +1,85 @@
+"""`optimist chat`: a conversation on the terminal.
+
+The engine lives in a loop of its own thread, so that the main thread can read lines and be
+interrupted. Ctrl-C ends the answer that is coming, or clears the line; Ctrl-D ends the program.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Protocol
+
+from anyio.from_thread import start_blocking_portal
+
+from optimist.cli.settings import command_value, make_engine, sampling_params
+from optimist.cli.timing import Timing
+from optimist.messages.errors import RequestError
+
+if TYPE_CHECKING:
+    from optimist.cli.parser import Parsed
+    from optimist.engine import Engine
+    from optimist.messages.params import SamplingParams
+
+Turns = list[dict[str, str]]
+
+
+class Ask(Protocol):
+    """Answers the conversation so far, printing as it goes; what was said before an interruption."""
+
+    def __call__(self, turns: Turns, /) -> str: ...
+
+
+def run(parsed: Parsed) -> int:
+    """Talk until the end of input."""
+    params, engine = sampling_params(parsed), make_engine(parsed)
+    system = command_value(parsed, "system", "")
+    turns: Turns = [{"role": "system", "content": system}] if system else []
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(engine):
+
+        def ask(turns: Turns) -> str:
+            said: list[str] = []
+            answer = portal.start_task_soon(_answer, engine, turns, params, said)
+            try:
+                print(f"\n{answer.result()}\n")
+            except KeyboardInterrupt:
+                answer.cancel()
+                print("\n[interrupted]\n")
+            return "".join(said)
+
+        if sys.stdin.isatty():
+            print(f"{engine.model_name}. Ctrl-C ends an answer, Ctrl-D ends the chat.\n")
+        converse(ask, turns)
+    return 0
+
+
+def converse(ask: Ask, turns: Turns) -> None:
+    """Read lines and have them answered until the input ends."""
+    while True:
+        try:
+            line = input("> " if sys.stdin.isatty() else "")
+        except KeyboardInterrupt:
+            print()
+            continue
+        except EOFError:
+            return
+        if not line.strip():
+            continue
+        turns.append({"role": "user", "content": line})
+        try:
+            turns.append({"role": "assistant", "content": ask(turns)})
+        except RequestError as error:
+            print(f"optimist: {error}", file=sys.stderr)
+            turns.pop()
+
+
+async def _answer(engine: Engine, turns: Turns, params: SamplingParams, said: list[str]) -> str:
+    """Stream one answer into `said` and onto the terminal. Returns how fast it came."""
+    timing, tokens = Timing(), 0
+    generation: Any = engine.generate(list(turns), params)
+    async for chunk in generation:
+        timing.took(len(chunk.token_ids))
+        tokens += len(chunk.token_ids)
+        said.append(chunk.text)
+        sys.stdout.write(chunk.text)
+        sys.stdout.flush()
+    return f"[{tokens} tokens, {timing.tokens_per_s or 0:.1f} tok/s]"
