@@ -32,6 +32,7 @@ from optimist.messages.control import (
     Start,
     Stop,
 )
+from optimist.messages.errors import EngineEnded
 from optimist.transport.base import EndOfInbox
 from optimist.transport.links import Links
 
@@ -86,6 +87,7 @@ class _Cell:
         self._line = line
         self._begin = begin
         self._life = 0
+        self._asked = False
 
     async def run(self) -> None:
         self._line.send(Hello(incarnation=0, cell=self._name, pid=os.getpid()))
@@ -99,15 +101,18 @@ class _Cell:
             host = Host(start.actors, self._begin(start, self._line.send), outside)
             async with anyio.create_task_group() as group:
                 group.start_soon(self._beat)
-                for actor in start.actors:
-                    group.start_soon(self._live, host, actor)
-                await self._listen(host)
+                group.start_soon(self._listen, host, start.actors)
+                async with anyio.create_task_group() as lives:
+                    for actor in start.actors:
+                        lives.start_soon(self._live, host, actor)
                 group.cancel_scope.cancel()
 
     async def _live(self, host: Host, actor: str) -> None:
         ready = partial(self._line.send, Ready(incarnation=self._life, actor=actor))
         try:
             await host.live(actor, self._life, ready)
+            if not self._asked:
+                raise EngineEnded(f"{actor} ended without being asked to")
         except Exception as error:  # noqa: BLE001 - whatever an actor raises is its death
             traceback.print_exc()
             death = by_exception(actor, error)
@@ -116,12 +121,14 @@ class _Cell:
             )
             leave(1)
 
-    async def _listen(self, host: Host) -> None:
-        """Return when told to stop."""
+    async def _listen(self, host: Host, actors: tuple[str, ...]) -> None:
+        """Do as the supervisor says: the last actor that started is the first to stop."""
         while True:
             match await self._next():
                 case Stop():
-                    return
+                    self._asked = True
+                    for actor in reversed(actors):
+                        host.end(actor)
                 case (Fault() | Restarted() | Drain()) as message:
                     host.tell("gateway", message)
                 case Start():

@@ -50,49 +50,50 @@ class Child(Protocol):
 
 
 class LocalChild:
-    """An actor in the supervisor's own loop. To stop it is to cancel it; it cleans up by itself."""
+    """An actor in the supervisor's own loop. What blocks the loop or holds a thread cannot be killed."""
 
     def __init__(self, host: Host, actor: str) -> None:
         self.name = actor
-        self.actors = (actor,)
+        self.actors: tuple[str, ...] = (actor,)
         self._host = host
-        self._scope: anyio.CancelScope | None = None
+        self._scope = anyio.CancelScope()
+        self._asked = False
         self._aborted_for = ""
 
     async def live(self, incarnation: int, ready: Callable[[], None]) -> Death | None:
-        """See Child. An actor that returns although nobody asked it to has died."""
-        self._aborted_for = ""
+        """See Child."""
+        self._asked, self._aborted_for = False, ""
         try:
             with anyio.CancelScope() as self._scope:
                 await self._host.live(self.name, incarnation, ready)
-                return Death(self.name, "it ended without being asked to")
         except Exception as error:  # noqa: BLE001 - whatever an actor raises is its death
             return by_exception(self.name, error)
-        finally:
-            self._scope = None
-        return Death(self.name, self._aborted_for) if self._aborted_for else None
+        if self._aborted_for:
+            return Death(self.name, self._aborted_for)
+        return None if self._asked else Death(self.name, "it ended without being asked to")
 
     def ask_to_stop(self) -> None:
         """See Child."""
-        if self._scope is not None:
-            self._scope.cancel()
+        self._asked = True
+        self._host.end(self.name)
 
     def abort(self, reason: str) -> None:
         """See Child."""
         self._aborted_for = reason
-        self.ask_to_stop()
+        self._scope.cancel()
 
 
 class Orders(NamedTuple):
     """What every child process of an engine is told, see Start, and how long it may be silent.
 
-    report: is told the progress of a start.
+    report: is told the progress of a start. module: what the child process runs.
     """
 
     directory: Path
     config: bytes
     hang_timeout: float
     report: Report
+    module: str = "optimist.cells"
 
 
 class ProcessChild:
@@ -110,7 +111,7 @@ class ProcessChild:
 
     async def live(self, incarnation: int, ready: Callable[[], None]) -> Death | None:
         """See Child."""
-        process = Process(self.name)
+        process = Process(self.name, self._orders.module)
         life = self._life = _ProcessLife(self, process, self._orders, incarnation, ready)
         try:
             return await life.run()

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import anyio
+
 from optimist.actors.base import Actor
 from optimist.messages.base import ActorMessage
 from optimist.messages.errors import ConfigError
@@ -38,30 +40,48 @@ class Host:
         self.actors: dict[str, AnyActor] = {}
         self._build = build
         self._addresses: dict[str, MailboxRef[Any]] = {}
+        self._endings: dict[str, Callable[[], None]] = {}
 
     async def live(self, name: str, incarnation: int, ready: Callable[[], None]) -> None:
-        """One life of an actor: build it, call `ready`, run it until it ends or is cancelled.
+        """One life of an actor: build it, call `ready`, run it until `end` or cancellation.
 
         Raises what the actor raises. Its sockets are closed on the way out.
         """
         refs = Refs(self)
         try:
-            actor = await self._build(name, incarnation, refs)
-            inbox = self._open(name, actor.accepts)
-            self._addresses[name], self.actors[name] = inbox.ref(), actor
-            try:
-                ready()
-                await actor.run(inbox)
-            finally:
-                del self._addresses[name]
-                inbox.close()
+            with anyio.CancelScope() as building:
+                self._endings[name] = building.cancel
+                actor = await self._build(name, incarnation, refs)
+                await self._run(name, actor, ready)
         finally:
+            del self._endings[name]
             refs.close()
 
-    def tell(self, name: str, message: ActorMessage) -> None:
-        """Put a message into an actor's inbox. It is lost while the actor is not there."""
-        if (address := self._addresses.get(name)) is not None:
-            address.send(message)
+    async def _run(self, name: str, actor: AnyActor, ready: Callable[[], None]) -> None:
+        inbox = self._open(name, actor.accepts)
+        self._addresses[name], self.actors[name] = inbox.ref(), actor
+        self._endings[name] = inbox.close
+        try:
+            ready()
+            await actor.run(inbox)
+        finally:
+            del self._addresses[name]
+            inbox.close()
+
+    def end(self, name: str) -> None:
+        """End the present life of an actor in good order: its inbox ends behind what it was told here.
+
+        One that is still being built is given up. Nothing happens when there is none.
+        """
+        if (ending := self._endings.get(name)) is not None:
+            ending()
+
+    def tell(self, name: str, message: ActorMessage) -> bool:
+        """Put a message into an actor's inbox. False when the actor is not there: it is lost."""
+        if (address := self._addresses.get(name)) is None:
+            return False
+        address.send(message)
+        return True
 
     def _open(self, name: str, accepts: tuple[type[ActorMessage], ...]) -> AnyInbox:
         if self.outside is None:

@@ -33,14 +33,14 @@ _pidfd_open: PidFd | None = getattr(os, "pidfd_open", None)
 
 
 class Process:
-    """A child process that runs the cell called `cell`, or what `module` makes of its arguments.
+    """A child process: `python -m module`, told the name of its cell, its life-line and its parent.
 
     line: the supervisor's end of the life-line. words: what the child wrote on stderr and stdout.
     Whoever makes one waits for its end and closes it. Raises ConfigError when there is no Python to
     run, OSError when the system refuses.
     """
 
-    def __init__(self, cell: str, module: str = "optimist.cells") -> None:
+    def __init__(self, cell: str, module: str) -> None:
         self.cell = cell
         ours, theirs = socket.socketpair()
         with theirs:

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from itertools import count
 
 import anyio
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 
 from optimist.actors.runtime.children import Child
 from optimist.actors.runtime.death import Death, broken, by_exception, start_error
@@ -69,7 +69,7 @@ class Supervisor:
         ConfigError or ModelError as the child raised it, EngineBroken for anything else.
         """
         for branch in self._tree.branches:
-            self._launch(branch.name)
+            await self._launch(branch.name)
         await self._settled.wait()
         for life in self._lives.values():
             if life.ended.is_set():
@@ -84,11 +84,14 @@ class Supervisor:
             await self._stop(step.name, step.limit)
         self.ended.set()
 
-    def _launch(self, name: str) -> None:
-        life = self._lives[name] = _Life(self._children[name], next(self._incarnations))
-        self._group.start_soon(self._run, life, name=f"optimist {name} {life.incarnation}")
+    async def _launch(self, name: str) -> None:
+        """Begin a new life. The child has been started, though it is not ready, on return."""
+        life = _Life(self._children[name], next(self._incarnations), first=not self._started)
+        self._lives[name] = life
+        await self._group.start(self._run, life, name=f"optimist {name} {life.incarnation}")
 
-    async def _run(self, life: _Life) -> None:
+    async def _run(self, life: _Life, *, task_status: TaskStatus[None]) -> None:
+        task_status.started()
         try:
             with life.scope:
                 async with anyio.create_task_group() as group:
@@ -109,7 +112,7 @@ class Supervisor:
             life.child.abort(f"was not ready within {self._start_timeout:g} s")
             return
         self._look()
-        if self._started:
+        if not life.first:
             for actor in life.child.actors:
                 _log.info("%s is ready again", actor)
                 self._tell(Restarted(incarnation=0, actor=actor))
@@ -131,7 +134,7 @@ class Supervisor:
                     self._lives[name].unwanted = True
                 self._group.start_soon(self._restart, decision)
             case GiveUp(why):
-                self._group.start_soon(self._give_up, broken(death, why), death.actor)
+                self._give_up(broken(death, why), death.actor)
 
     async def _restart(self, decision: Restart) -> None:
         async with self._turn:
@@ -140,14 +143,18 @@ class Supervisor:
                 await self._stop(name, limits[name])
             await anyio.sleep(decision.delay)
             for name in decision.start:
-                if not self._stopping:
+                # Another decision may have started it since.
+                if self._lives[name].ended.is_set() and not self._stopping:
                     self.restarts += 1
-                    self._launch(name)
+                    await self._launch(name)
 
-    async def _give_up(self, error: EngineBroken, actor: str) -> None:
+    def _give_up(self, error: EngineBroken, actor: str) -> None:
         self.broken, self._stopping = error, True
         _log.error("%s", error)
         self._tell(Fault(incarnation=0, actor=actor, reason=error.problem.message, final=True))
+        self._group.start_soon(self._wind_down)
+
+    async def _wind_down(self) -> None:
         for step in stop_order(self._tree):
             if self._spokesman not in self._children[step.name].actors:
                 await self._stop(step.name, step.limit)
@@ -166,11 +173,15 @@ class Supervisor:
 
 
 class _Life:
-    """One life of a child. unwanted: it has been told to stop, so its end is no death."""
+    """One life of a child. first: it belongs to the start of the engine.
 
-    def __init__(self, child: Child, incarnation: int) -> None:
+    unwanted: it has been told to stop, so its end is no death.
+    """
+
+    def __init__(self, child: Child, incarnation: int, *, first: bool) -> None:
         self.child = child
         self.incarnation = incarnation
+        self.first = first
         self.scope = anyio.CancelScope()
         self.ready = anyio.Event()
         self.ended = anyio.Event()

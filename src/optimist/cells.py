@@ -1,0 +1,190 @@
+"""Makes the actors: the one place that knows all their classes. `python -m optimist.cells` is a child process.
+
+Classes are imported when they are needed, so that a process holds what its own actors need and no
+more: only a process with the worker in it imports torch.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from threading import Lock
+from typing import TYPE_CHECKING, NoReturn
+
+import anyio.from_thread
+import anyio.to_thread
+
+from optimist.actors.config import EngineConfig, WorkerConfig
+from optimist.messages.control import Progress
+from optimist.messages.errors import ConfigError
+
+if TYPE_CHECKING:
+    from optimist.actors.gateway.tokenizer import Tokenizer
+    from optimist.actors.runtime.host import AnyActor, Build, Refs
+    from optimist.actors.worker.base import Executor
+
+Report = Callable[[Progress], None]
+
+TORCH_EXECUTOR = "optimist.actors.worker.torch_executor:TorchExecutor"
+
+
+class Cells:
+    """Builds actors by name. config: of the whole engine. report: told the progress of loading.
+
+    tokenizer: for the gateway; None loads the one of its model.
+    """
+
+    def __init__(
+        self, config: EngineConfig, report: Report, tokenizer: Tokenizer | None = None
+    ) -> None:
+        self._config = config
+        self._report = report
+        self._tokenizer = tokenizer
+
+    async def build(self, name: str, incarnation: int, refs: Refs) -> AnyActor:
+        """Make one actor. Raises ConfigError for an unknown name, and what its constructor raises."""
+        match name:
+            case "worker":
+                return await self._worker(incarnation, refs)
+            case "builder":
+                return self._builder(incarnation, refs)
+            case "scheduler":
+                return self._scheduler(incarnation, refs)
+            case "gateway":
+                return await self._gateway(incarnation, refs)
+            case _:
+                raise ConfigError(f"cells: expected an actor's name, got {name!r}")
+
+    async def _worker(self, incarnation: int, refs: Refs) -> AnyActor:
+        from optimist.actors.worker.actor import Worker
+
+        def progress(what: str, done: int, total: int) -> None:
+            self._report(
+                Progress(incarnation=incarnation, actor="worker", what=what, done=done, total=total)
+            )
+
+        executor = await _Loading(self._config.worker, progress).wait()
+        return Worker(
+            self._config.worker,
+            incarnation,
+            scheduler=refs.to(Worker, "scheduler"),
+            executor=executor,
+        )
+
+    def _builder(self, incarnation: int, refs: Refs) -> AnyActor:
+        from optimist.actors.builder.actor import Builder
+
+        return Builder(
+            self._config.builder,
+            incarnation,
+            worker=refs.to(Builder, "worker"),
+            scheduler=refs.to(Builder, "scheduler"),
+        )
+
+    def _scheduler(self, incarnation: int, refs: Refs) -> AnyActor:
+        from optimist.actors.scheduler.actor import Scheduler
+
+        return Scheduler(
+            self._config.scheduler,
+            incarnation,
+            builder=refs.to(Scheduler, "builder"),
+            gateway=refs.to(Scheduler, "gateway"),
+            worker=refs.to(Scheduler, "worker"),
+        )
+
+    async def _gateway(self, incarnation: int, refs: Refs) -> AnyActor:
+        from optimist.actors.gateway.actor import Gateway
+
+        tokenizer = self._tokenizer
+        if tokenizer is None:
+            from optimist.models.tokenizer import load_tokenizer
+
+            tokenizer = self._tokenizer = await anyio.to_thread.run_sync(
+                load_tokenizer, self._config.gateway.model, abandon_on_cancel=True
+            )
+        return Gateway(
+            self._config.gateway,
+            incarnation,
+            scheduler=refs.to(Gateway, "scheduler"),
+            tokenizer=tokenizer,
+        )
+
+
+def executor_class(name: str) -> type[Executor]:
+    """The Executor called `torch` or `module:Class`. Raises ConfigError naming what is wrong."""
+    from optimist.actors.worker.base import Executor
+
+    path = TORCH_EXECUTOR if name == "torch" else name
+    module, colon, attribute = path.partition(":")
+    if not colon or not module or not attribute:
+        raise ConfigError(f"worker.executor: expected torch or module:Class, got {name!r}")
+    try:
+        kind = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"worker.executor: cannot import {path!r}: {error}") from error
+    if not (isinstance(kind, type) and issubclass(kind, Executor)):
+        raise ConfigError(f"worker.executor: expected a subclass of Executor, got {path!r}")
+    return kind
+
+
+class _Abandoned(Exception):
+    """Nobody waits for this executor any more."""
+
+
+class _Loading:
+    """Loads an executor in a thread, and lets go of it when the wait is cancelled."""
+
+    def __init__(self, config: WorkerConfig, progress: Callable[[str, int, int], None]) -> None:
+        self._config = config
+        self._progress = progress
+        self._lock = Lock()
+        self._abandoned = False
+        self._loaded: Executor | None = None
+
+    async def wait(self) -> Executor:
+        """The executor. Raises what `load` raises. When cancelled, a late executor is closed."""
+        try:
+            return await anyio.to_thread.run_sync(
+                self._load, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
+            )
+        except BaseException:
+            with self._lock:
+                self._abandoned = True
+                late = self._loaded
+            if late is not None:
+                late.close()
+            raise
+
+    def _load(self) -> Executor:
+        executor = executor_class(self._config.executor).load(self._config, self._tell)
+        with self._lock:
+            if not self._abandoned:
+                self._loaded = executor
+                return executor
+        executor.close()
+        raise _Abandoned
+
+    def _tell(self, what: str, done: int, total: int) -> None:
+        """Pass progress on to the loop. Raises where nobody waits, which ends the loading early."""
+        if self._abandoned:
+            raise _Abandoned
+        anyio.from_thread.run_sync(self._progress, what, done, total)
+
+
+def main() -> NoReturn:
+    """Be a child process: see optimist.actors.runtime.child."""
+    import msgspec
+
+    from optimist.actors.runtime.child import main as child
+    from optimist.messages.control import Start
+
+    def begin(start: Start, report: Report) -> Build:
+        config = msgspec.json.decode(start.config, type=EngineConfig)
+        return Cells(config, report).build
+
+    child(sys.argv[1:], begin)
+
+
+if __name__ == "__main__":
+    main()

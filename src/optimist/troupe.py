@@ -1,0 +1,179 @@
+"""Brings an engine's actors up in its placement, keeps them up, and leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+import anyio
+import msgspec
+
+from optimist.actors.config import EngineConfig
+from optimist.actors.runtime.children import Child, LocalChild, Orders, ProcessChild
+from optimist.actors.runtime.host import Host, Outside
+from optimist.actors.runtime.placement import STARTING_ORDER, Layout, layout
+from optimist.actors.runtime.policy import Branch, Budget, Tree
+from optimist.actors.runtime.rundir import run_directory
+from optimist.actors.runtime.supervisor import Supervisor
+from optimist.cells import Cells
+from optimist.messages.control import Drain, Fault, Progress, Restarted
+from optimist.messages.errors import EngineBroken
+from optimist.transport.links import Links
+
+if TYPE_CHECKING:
+    from optimist.actors.gateway.actor import Gateway
+    from optimist.actors.gateway.tokenizer import Tokenizer
+
+Report = Callable[[Progress], None]
+
+
+def ignore(progress: Progress) -> None:
+    """A report of progress that nobody wants."""
+
+
+class Troupe:
+    """The running actors of one engine. gateway: its actor, None where it has its own process."""
+
+    def __init__(self, supervisor: Supervisor, host: Host, children: tuple[Child, ...]) -> None:
+        self._supervisor = supervisor
+        self._host = host
+        self._children = children
+
+    @property
+    def gateway(self) -> Gateway | None:
+        """The gateway, where it lives in this loop."""
+        actor = self._host.actors.get("gateway")
+        if actor is None:
+            return None
+        from optimist.actors.gateway.actor import Gateway
+
+        assert isinstance(actor, Gateway)
+        return actor
+
+    @property
+    def broken(self) -> EngineBroken | None:
+        """Why nobody is restarted any more; None while all is well."""
+        return self._supervisor.broken
+
+    @property
+    def restarts(self) -> int:
+        """Lives beyond the first of each child."""
+        return self._supervisor.restarts
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Process id of every child process that is there now, by the name of its cell."""
+        found = ((c.name, c.pid) for c in self._children if isinstance(c, ProcessChild))
+        return {name: pid for name, pid in found if pid is not None}
+
+    async def wait_ended(self) -> None:
+        """Wait until the troupe is closed. Raises EngineBroken when it gave up."""
+        await self._supervisor.ended.wait()
+        if self.broken is not None:
+            raise EngineBroken(self.broken.problem.message)
+
+    def drain(self) -> None:
+        """Let the gateway refuse new requests and finish those that run."""
+        _tell_gateway(self._host, self._children, Drain(incarnation=0))
+
+
+@asynccontextmanager
+async def bring_up(
+    config: EngineConfig,
+    tokenizer: Tokenizer | None = None,
+    *,
+    gateway_here: bool = True,
+    report: Report = ignore,
+) -> AsyncIterator[Troupe]:
+    """Start every actor; on leaving, stop them in reverse order and remove what they left.
+
+    tokenizer: for a gateway in this loop; None loads its model's. gateway_here: as in `layout`.
+    report: told the progress of a start. Raises ConfigError or ModelError for a wrong option or
+    model, EngineBroken when an actor does not start in time. An exception of the body comes out as
+    it is. Leaving is not interrupted by cancellation: the limits of the actors bound it.
+    """
+    places = layout(config, gateway_here=gateway_here)
+    with ExitStack() as stack:
+        orders, outside = _outside(stack, places, config, report)
+        host = Host(places.local, Cells(config, report, tokenizer).build, outside)
+        children = _children(places, host, orders)
+        failure: BaseException | None = None
+        try:
+            async with anyio.create_task_group() as group:
+                supervisor = Supervisor(
+                    _tree(config, children),
+                    children,
+                    group,
+                    lambda message: _tell_gateway(host, children, message),
+                    start_timeout=config.start_timeout,
+                )
+                try:
+                    await supervisor.start()
+                    yield Troupe(supervisor, host, children)
+                except BaseException as error:
+                    failure = error
+                    raise
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await supervisor.stop()
+        except BaseExceptionGroup:
+            if failure is None:
+                raise
+        if failure is not None:
+            raise failure
+
+
+def _outside(
+    stack: ExitStack, places: Layout, config: EngineConfig, report: Report
+) -> tuple[Orders | None, Outside | None]:
+    """What child processes need: a directory to meet in, sockets, and what they are told."""
+    if not places.remote:
+        return None, None
+    directory = stack.enter_context(run_directory())
+    links = stack.enter_context(Links())
+    orders = Orders(directory, msgspec.json.encode(config), config.hang_timeout, report)
+    return orders, Outside(links, directory)
+
+
+def _children(places: Layout, host: Host, orders: Orders | None) -> tuple[Child, ...]:
+    """Every child, in starting order of its first actor."""
+    children: list[Child] = []
+    children += [LocalChild(host, actor) for actor in places.local]
+    if orders is not None:
+        children += [ProcessChild(cell, orders) for cell in places.remote]
+    return tuple(sorted(children, key=lambda child: STARTING_ORDER.index(child.actors[0])))
+
+
+def _tree(config: EngineConfig, children: tuple[Child, ...]) -> Tree:
+    """The tree as written: one for one, since Resync lets each come back alone.
+
+    A gateway in this loop holds the caller's streams: there is no other life of it.
+    """
+    return Tree(
+        tuple(
+            Branch(
+                child.name,
+                config.stop_timeout,
+                restarts=not (isinstance(child, LocalChild) and child.name == "gateway"),
+            )
+            for child in children
+        ),
+        Budget(config.restarts, config.restart_window),
+    )
+
+
+def _tell_gateway(
+    host: Host, children: tuple[Child, ...], message: Fault | Restarted | Drain
+) -> None:
+    for child in children:
+        if "gateway" not in child.actors:
+            continue
+        if isinstance(child, ProcessChild):
+            child.tell(message)
+        elif not (isinstance(message, Fault) and message.final):
+            host.tell("gateway", message)
+        elif "gateway" in host.actors:
+            # At once: it ends with the troupe, and may have died with open streams in its hands.
+            with suppress(Exception):
+                host.actors["gateway"].receive(message)
