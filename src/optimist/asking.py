@@ -93,6 +93,8 @@ def _convert(value: dict[str, Any], kind: type[T], where: str = "request") -> T:
 
 
 def field_at(error: str) -> str | None:
-    """The field that a decoding error speaks of, such as `params.stop` or `prompt_ids[1]`."""
-    found = re.search(r"at `\$\.([^`]+)`", error) or re.search(r"unknown field `([^`]+)`", error)
-    return found[1].replace("[...]", "") if found else None
+    """The field that a decoding error speaks of: `prompt_ids`, or `stop` for one inside params."""
+    path = re.search(r"at `\$\.?([^`]*)`", error)
+    unknown = re.search(r"unknown field `([^`]+)`", error)
+    found = ".".join(match[1] for match in (path, unknown) if match and match[1])
+    return found.replace("[...]", "").removeprefix("params.") or None

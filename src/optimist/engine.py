@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -17,7 +16,7 @@ from optimist.actors.gateway.health import Health
 from optimist.actors.gateway.stream import Stream
 from optimist.actors.gateway.tokenizer import Tokenizer
 from optimist.asking import Options, Prompt, ask
-from optimist.engine_options import engine_config
+from optimist.engine_options import engine_config, model_name
 from optimist.generation import Generation
 from optimist.life import Life, Running
 from optimist.messages.client import Generate, Stats
@@ -126,8 +125,7 @@ class Engine:
     @property
     def model_name(self) -> str:
         """What clients call the model."""
-        name, path = self.config.gateway.model_name, self.config.gateway.model
-        return name or (Path(path).stem if path else "default")
+        return model_name(self.config.gateway)
 
     @property
     def max_model_len(self) -> int | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 import os
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
 
-from optimist.actors.config import EngineConfig
+from optimist.actors.config import EngineConfig, GatewayConfig
 from optimist.messages.errors import ConfigError
 
 REMOVED: dict[str, str] = {}
@@ -35,6 +36,11 @@ def engine_config(
             (tree[section] if section else tree)[name] = _plain(value)
         _checked(tree, name, value)
     return _checked(tree, "", None)
+
+
+def model_name(config: GatewayConfig) -> str:
+    """What clients call the model: as configured, or its file's name without suffix."""
+    return config.model_name or PurePath(config.model).stem or "default"
 
 
 def option_names() -> dict[str, tuple[str, ...]]:

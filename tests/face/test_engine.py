@@ -124,10 +124,12 @@ async def test_cancelling_the_consumer_frees_the_slot() -> None:
 
 
 async def test_a_timeout_around_one_chunk_frees_the_slot() -> None:
-    async with ScriptedEngine(lambda admit: []) as engine:
+    async with ScriptedEngine(endless) as engine:
+        engine.scheduler.paused = True
         chunks = engine.generate("hi", LONG)
         with anyio.move_on_after(0.01):
             await chunks.__anext__()
+        assert len(engine.scheduler.admits) == 1
         await free(engine)
 
 

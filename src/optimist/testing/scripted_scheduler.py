@@ -34,11 +34,12 @@ class ScriptedScheduler:
 
     Keeps the scheduler's side of the contract: within credit, Retired after a Cancel, the prompt
     and emitted ids of a readmission continued. requests: what was admitted, in order; sent: every
-    message it got. logprobs: reports each token as certain.
+    message it got. logprobs: reports each token as certain. paused: while True no token is made.
     """
 
     def __init__(self, script: Script, *, incarnation: int = 1, logprobs: bool = False) -> None:
         self.incarnation = incarnation
+        self.paused = False
         self.sent: list[Admit | Cancel | Grant] = []
         self._script = script
         self._logprobs = logprobs
@@ -88,7 +89,7 @@ class ScriptedScheduler:
     def step(self, tokens: int = 1) -> list[Answer]:
         """Up to so many tokens of every request that has credit, and what else is to be said."""
         answers, self._answers = self._answers, []
-        for running in list(self._running.values()):
+        for running in [] if self.paused else list(self._running.values()):
             count = min(tokens, running.credit, len(running.script) - running.sent)
             if count > 0 or running.sent == len(running.script):
                 answers.append(self._advance(running, count))

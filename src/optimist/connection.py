@@ -1,0 +1,239 @@
+"""A client's connection to a gateway: greets, sends, and hands out what comes."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from functools import partial
+from itertools import count
+from typing import Any, get_args
+
+import anyio
+
+from optimist.background import Background, Loop
+from optimist.messages.client import (
+    PROTOCOL_VERSION,
+    CancelRequest,
+    ClientHello,
+    ClientMessage,
+    Delta,
+    Failed,
+    Finished,
+    Generate,
+    Ping,
+    Pong,
+    ServerHello,
+    ServerMessage,
+    Stats,
+    StatsRequest,
+)
+from optimist.messages.codec import Codec, encode
+from optimist.messages.errors import (
+    EngineClosed,
+    EngineEnded,
+    MessageError,
+    PeerGone,
+    ProblemError,
+    RequestFailed,
+    WrongOwner,
+    raised,
+)
+from optimist.remote_stream import Inflow, RemoteStream
+from optimist.transport.dealer import Dealer
+from optimist.transport.endpoints import CurveKeys
+from optimist.transport.links import Links
+
+_log = logging.getLogger("optimist")
+
+RETRY = 0.02
+"""seconds between tries to send while there is no connection, or no room"""
+MAX_ANSWER_BYTES = 64 * 2**20
+
+
+class Waiting:
+    """Somebody waits for one answer. answer: None while there is none."""
+
+    def __init__(self) -> None:
+        self.answer: ServerMessage | None = None
+        self.problem: ProblemError | None = None
+        self._event = anyio.Event()
+
+    def give(self, answer: ServerMessage) -> None:
+        """This is it."""
+        self.answer = answer
+        self._event.set()
+
+    def fail(self, problem: ProblemError) -> None:
+        """There will be none."""
+        self.problem = problem
+        self._event.set()
+
+    async def get(self) -> Any:
+        """The answer, or raise the problem."""
+        await self._event.wait()
+        if self.problem is not None:
+            raise self.problem
+        return self.answer
+
+
+class Connection:
+    """Owns one DEALER socket in a task of its own, on the loop and thread that made it."""
+
+    def __init__(self, endpoint: str, name: str, curve: CurveKeys | None) -> None:
+        self._endpoint = endpoint
+        self._name = name
+        self._links = Links()
+        self._dealer = Dealer(self._links, endpoint, max_bytes=MAX_ANSWER_BYTES, curve=curve)
+        self._codec: Codec[Any] = Codec(get_args(ServerMessage), max_bytes=MAX_ANSWER_BYTES)
+        self._numbers = count(1)
+        self._hello = Waiting()
+        self._inflows: dict[str, Inflow] = {}
+        self._pings: dict[int, Waiting] = {}
+        self._stats: deque[Waiting] = deque()
+        self._outbox: deque[ClientMessage] = deque()
+        self._parked = anyio.CancelScope()
+        self._end: ProblemError | None = None
+        self._background = Background(self._main, f"optimist client of {endpoint}")
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, or its loop was closed under it."""
+        return self._background.ended.is_set() or self._background.loop.closed
+
+    async def hello(self, timeout: float) -> ServerHello:
+        """What the gateway said of itself. Raises what it refused, EngineEnded when nobody answers."""
+        self.check()
+        with anyio.move_on_after(timeout):
+            hello: ServerHello = await self._hello.get()
+            return hello
+        raise EngineEnded(f"{self._endpoint}: expected a hello within {timeout:g} s, got none")
+
+    def open(self, generate: Generate) -> RemoteStream:
+        """Begin a request; the gateway must have said hello."""
+        self.check()
+        inflow = self._inflows[generate.request] = Inflow(generate.params.n)
+        self._post(generate)
+        leave = partial(self._leave, generate.request)
+        return RemoteStream(inflow, leave, partial(self._background.loop.soon, leave))
+
+    async def ping(self) -> None:
+        """Return when the gateway has answered."""
+        self.check()
+        nonce = next(self._numbers)
+        waiting = self._pings[nonce] = Waiting()
+        self._post(Ping(nonce=nonce))
+        try:
+            await waiting.get()
+        finally:
+            self._pings.pop(nonce, None)
+
+    async def stats(self) -> Stats:
+        """How busy the engine is."""
+        self.check()
+        waiting = Waiting()
+        self._stats.append(waiting)
+        self._post(StatsRequest())
+        answer: Stats = await waiting.get()
+        return answer
+
+    async def close(self) -> None:
+        """Cancel every request and disconnect. Not interrupted by cancellation."""
+        if self.over or Loop.current() != self._background.loop:
+            return
+        self._lose(EngineClosed("the client was closed"))
+        for name in list(self._inflows):
+            self._leave(name)
+        self._background.cancel()
+        with anyio.CancelScope(shield=True):
+            await self._background.wait()
+
+    def abandon(self) -> None:
+        """Disconnect although nobody waits for it. From any thread."""
+        self._background.loop.soon(self._background.cancel)
+
+    def check(self) -> None:
+        """Raise unless it can be used, here and now."""
+        if self._end is not None or self.over:
+            raise self._end or EngineEnded("the client's event loop has ended; connect again")
+        if Loop.current() != self._background.loop:
+            raise WrongOwner("the client runs on another event loop or thread; make one here")
+
+    def _post(self, message: ClientMessage) -> None:
+        if self._outbox or not self._dealer.send(encode(message)):
+            self._outbox.append(message)
+            self._parked.cancel()
+
+    def _leave(self, name: str) -> None:
+        if self._inflows.pop(name, None) is not None and not self.over:
+            self._post(CancelRequest(request=name))
+
+    async def _main(self) -> None:
+        try:
+            self._greet()
+            while True:
+                self._receive()
+                while self._outbox and self._dealer.send(encode(self._outbox[0])):
+                    self._outbox.popleft()
+                timeout = RETRY if self._outbox else None
+                with anyio.move_on_after(timeout) as self._parked:
+                    await self._dealer.wait()
+        finally:
+            self._end = self._end or EngineEnded("the client's task has ended; connect again")
+            self._lose(self._end)
+            self._links.close()
+
+    def _receive(self) -> None:
+        try:
+            while (frame := self._dealer.receive_nowait()) is not None:
+                self._dispatch(self._codec.decode(frame))
+        except PeerGone:
+            self._lose(RequestFailed(f"{self._endpoint}: the connection was lost"))
+            self._greet()
+        except MessageError as error:
+            _log.warning("%s sent what is no message: %s", self._endpoint, error)
+
+    def _greet(self) -> None:
+        if self._hello.answer is not None or self._hello.problem is not None:
+            self._hello = Waiting()
+        self._outbox.clear()
+        self._post(ClientHello(version=PROTOCOL_VERSION, client=self._name))
+
+    def _dispatch(self, message: ServerMessage) -> None:
+        match message:
+            case ServerHello():
+                self._hello.give(message)
+            case Delta() | Finished():
+                self._flow(message)
+            case Failed() if message.request:
+                if (inflow := self._inflows.pop(message.request, None)) is not None:
+                    inflow.fail(raised(message.problem))
+            case Failed():
+                self._refused(raised(message.problem))
+            case Pong():
+                if (waiting := self._pings.get(message.nonce)) is not None:
+                    waiting.give(message)
+            case Stats():
+                if self._stats:
+                    self._stats.popleft().give(message)
+
+    def _flow(self, message: Delta | Finished) -> None:
+        if (inflow := self._inflows.get(message.request)) is not None:
+            inflow.put(message)
+            if inflow.ended:
+                del self._inflows[message.request]
+
+    def _refused(self, problem: ProblemError) -> None:
+        if self._hello.answer is None:
+            self._hello.fail(problem)
+        else:
+            _log.warning("%s refused a message: %s", self._endpoint, problem)
+
+    def _lose(self, problem: ProblemError) -> None:
+        """Nothing that was asked will be answered."""
+        for inflow in self._inflows.values():
+            inflow.fail(problem)
+        for waiting in (*self._pings.values(), *self._stats):
+            waiting.fail(problem)
+        self._stats.clear()
+        if self._end is not None:
+            self._hello.fail(problem)

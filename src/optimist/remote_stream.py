@@ -1,0 +1,95 @@
+"""The consumer's end of one request of a Client."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from optimist.actors.gateway.chunks import Chunk
+from optimist.chunk_messages import join, to_chunk
+from optimist.messages.client import Delta, Finished
+from optimist.messages.errors import ProblemError
+from optimist.transport.waker import Waker
+
+
+class Inflow:
+    """What has come for a request and was not taken: one growing chunk a continuation.
+
+    Bounded by what the request may emit at all.
+    """
+
+    def __init__(self, choices: int) -> None:
+        self.problem: ProblemError | None = None
+        self.closed = False
+        self._open = choices
+        self._pending: dict[int, list[Chunk]] = {}
+        self._order: deque[int] = deque()
+        self._waker = Waker()
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will come."""
+        return self._open == 0 or self.problem is not None or self.closed
+
+    def put(self, message: Delta | Finished) -> None:
+        """There is more."""
+        if message.choice not in self._pending:
+            self._pending[message.choice] = []
+            self._order.append(message.choice)
+        self._pending[message.choice].append(to_chunk(message))
+        self._open -= isinstance(message, Finished)
+        self._waker.wake()
+
+    def fail(self, problem: ProblemError) -> None:
+        """It ends with an error, raised behind what has come."""
+        if not self.ended:
+            self.problem = problem
+        self._waker.wake()
+
+    def close(self) -> None:
+        """Nobody takes any more."""
+        self.closed = True
+        self._order.clear()
+        self._pending.clear()
+        self._waker.wake()
+
+    async def take(self) -> Chunk:
+        """The next chunk. Cancelling loses nothing. Raises StopAsyncIteration at the end."""
+        while not self._order:
+            if self.problem is not None and not self.closed:
+                raise self.problem
+            if self.ended:
+                raise StopAsyncIteration
+            await self._waker.park()
+        return join(self._pending.pop(self._order.popleft()))
+
+
+class RemoteStream:
+    """An async iterator over the chunks of one request; one consumer.
+
+    leave: called once when the consumer goes before the end; abandon: the same from any thread, for
+    a stream that has become garbage.
+    """
+
+    def __init__(
+        self, inflow: Inflow, leave: Callable[[], None], abandon: Callable[[], None]
+    ) -> None:
+        self._inflow = inflow
+        self._leave = leave
+        self._abandon = abandon
+
+    def __aiter__(self) -> RemoteStream:
+        return self
+
+    async def __anext__(self) -> Chunk:
+        return await self._inflow.take()
+
+    def close(self) -> None:
+        """Leave: the request is cancelled unless it has ended. Idempotent."""
+        if not self._inflow.ended:
+            self._leave()
+        self._inflow.close()
+
+    def __del__(self) -> None:
+        if not self._inflow.ended:
+            self._abandon()

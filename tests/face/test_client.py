@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import gc
+from contextlib import aclosing
+from typing import Any
+
+import anyio
+import pytest
+
+from optimist.client import Client
+from optimist.messages.errors import (
+    EngineClosed,
+    EngineEnded,
+    InvalidRequest,
+    RequestFailed,
+    TooLarge,
+)
+from optimist.messages.params import SamplingParams
+from optimist.messages.requests import Admit
+from optimist.testing.byte_tokenizer import EOS
+from optimist.testing.scripted_engine import ScriptedEngine
+
+pytestmark = pytest.mark.anyio
+
+LONG = SamplingParams(max_tokens=100_000)
+
+
+def hello(_: Admit) -> list[int]:
+    return [*b"hello", EOS]
+
+
+def endless(_: Admit) -> list[int]:
+    return list(b"x" * 100_000)
+
+
+async def free(engine: ScriptedEngine, within: float = 1) -> None:
+    """Wait until nothing runs any more."""
+    with anyio.fail_after(within):
+        while engine.scheduler.requests or engine.gateway.live:
+            await anyio.sleep(0.01)
+
+
+async def test_a_client_gets_what_the_engine_gives(serve: Any) -> None:
+    async with serve(hello) as served, Client(served.endpoint) as client:
+        params = SamplingParams(seed=7, n=2)
+        assert await client.complete("hi", params) == await served.engine.complete("hi", params)
+        chunks = [chunk async for chunk in client.generate("hi")]
+        assert "".join(chunk.text for chunk in chunks) == "hello"
+        assert [chunk.finish_reason for chunk in chunks].count("stop") == 1
+
+
+@pytest.mark.parametrize("prompt", ["hi", [104, 105], [{"role": "user", "content": "hi"}]])
+async def test_a_prompt_is_a_text_or_ids_or_a_chat(serve: Any, prompt: Any) -> None:
+    async with serve(hello) as served, Client(served.endpoint) as client:
+        assert (await client.complete(prompt)).text == "hello"
+
+
+async def test_over_tcp_with_a_port_that_was_free(serve: Any) -> None:
+    tcp = "tcp://127.0.0.1:*"
+    async with serve(hello, endpoint=tcp) as served, Client(served.endpoint) as client:
+        assert (await client.complete("hi", want_text=False)).token_ids == (*b"hello", EOS)
+
+
+async def test_the_gateway_introduces_itself_and_answers_questions(serve: Any) -> None:
+    async with serve(hello, model_name="toy") as served, Client(served.endpoint) as client:
+        said = await client.hello()
+        assert (said.version, said.model, said.vocab_size) == (1, "toy", 272)
+        assert await client.ping() >= 0
+        assert (await client.stats()).healthy
+
+
+async def test_refusals_keep_their_type_and_field(serve: Any) -> None:
+    async with serve(hello) as served, Client(served.endpoint) as client:
+        with pytest.raises(InvalidRequest) as refused:
+            await client.complete([272])
+        assert refused.value.problem.field == "prompt_ids[0]"
+        served.engine.gateway._intake.max_model_len = 4  # noqa: SLF001
+        with pytest.raises(TooLarge, match="context has 4, got 5"):
+            await client.complete("hello")
+
+
+async def test_many_requests_share_a_connection(serve: Any) -> None:
+    async with serve(hello) as served, Client(served.endpoint) as client:
+        texts: list[str] = []
+
+        async def one() -> None:
+            texts.append((await client.complete("hi")).text)
+
+        async with anyio.create_task_group() as group:
+            for _ in range(30):
+                group.start_soon(one)
+        assert texts == ["hello"] * 30
+
+
+async def test_leaving_in_any_way_frees_the_slot(serve: Any) -> None:
+    async with serve(endless) as served, Client(served.endpoint) as client:
+        async for _ in client.generate("hi", LONG):
+            break
+        await free(served.engine)
+        async with aclosing(client.generate("hi", LONG)) as chunks:
+            await chunks.__anext__()
+        await free(served.engine)
+        chunks = client.generate("hi", LONG)
+        await chunks.__anext__()
+        cycle: list[Any] = [chunks]
+        cycle.append(cycle)
+        del chunks, cycle
+        gc.collect()
+        await free(served.engine)
+
+
+async def test_a_timeout_around_one_chunk_frees_the_slot(serve: Any) -> None:
+    async with serve(endless) as served, Client(served.endpoint) as client:
+        served.engine.scheduler.paused = True
+        with anyio.move_on_after(0.05):
+            await client.complete("hi")
+        assert len(served.engine.scheduler.admits) == 1
+        await free(served.engine)
+
+
+async def test_closing_the_client_frees_its_slots(serve: Any) -> None:
+    async with serve(endless) as served:
+        client = Client(served.endpoint)
+        await client.start()
+        chunks = client.generate("hi", LONG)
+        await chunks.__anext__()
+        await client.close()
+        await client.close()
+        with pytest.raises(EngineClosed):
+            async for _ in chunks:
+                pass
+        with pytest.raises(EngineClosed):
+            await client.complete("hi")
+        await free(served.engine, within=3)
+
+
+async def test_a_reader_that_never_reads_delays_no_other(serve: Any) -> None:
+    async with serve(lambda _: [*b"x" * 50, EOS]) as served, Client(served.endpoint) as client:
+        never = client.generate("never read")
+        await never.__anext__()
+        for _ in range(3):
+            assert (await client.complete("quick")).text == "x" * 50
+        assert sum([len(chunk.token_ids) async for chunk in never]) <= 50
+
+
+async def test_before_the_start_it_says_how_to_start() -> None:
+    with pytest.raises(EngineEnded, match="async with"):
+        await Client("ipc:///tmp/none.sock").complete("hi")
+
+
+async def test_nobody_there_is_said_within_the_timeout(tmp_path: Any) -> None:
+    with pytest.raises(EngineEnded, match=r"expected a hello within 0\.05 s"):
+        await Client(f"ipc://{tmp_path}/none.sock", timeout=0.05).start()
+
+
+async def test_a_lost_connection_fails_what_ran_and_the_next_request_works(serve: Any) -> None:
+    async with serve(endless) as served:
+        client = Client(served.endpoint)
+        await client.start()
+        chunks = client.generate("hi", LONG)
+        await chunks.__anext__()
+    with pytest.raises((RequestFailed, EngineEnded)):
+        async for _ in chunks:
+            pass
+    async with serve(hello):
+        assert (await client.complete("hi")).text == "hello"
+        await client.close()
+
+
+async def test_an_unclosed_client_complains_and_disconnects(serve: Any) -> None:
+    async with serve(hello) as served:
+        client = Client(served.endpoint)
+        await client.start()
+        connection = client._connection  # noqa: SLF001 - what the dropped client leaves behind
+        assert connection is not None
+        with pytest.warns(ResourceWarning, match="without close"):
+            del client
+        with anyio.fail_after(1):
+            while not connection.over:
+                await anyio.sleep(0.01)
