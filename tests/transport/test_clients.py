@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import select
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,29 +11,15 @@ import anyio
 import anyio.lowlevel
 import pytest
 import zmq
+from sockets import client_endpoint, greet, meet
 
-from optimist.messages.errors import ConfigError, PeerGone, WrongOwner
+from optimist.messages.errors import PeerGone
 from optimist.transport.base import EndOfInbox
 from optimist.transport.dealer import Dealer
-from optimist.transport.endpoints import CurveKeys
 from optimist.transport.links import Links
 from optimist.transport.router import Router
 
 pytestmark = pytest.mark.anyio
-
-
-async def meet(links: Links, endpoint: str, capacity: int = 1000) -> tuple[Router, Dealer, bytes]:
-    """A router, a client of it, and the client's identity."""
-    router = Router(links, endpoint, capacity=capacity, max_bytes=100_000)
-    dealer = Dealer(links, router.endpoint)
-    with anyio.fail_after(20):
-        await dealer.connected()
-        assert dealer.send(b"hello")
-        return router, dealer, (await router.receive()).identity
-
-
-def ipc(sockets: Path) -> str:
-    return f"ipc://{sockets}/client.sock"
 
 
 async def until_refused(send: Callable[[], bool]) -> int:
@@ -47,7 +32,7 @@ async def until_refused(send: Callable[[], bool]) -> int:
 
 @pytest.mark.parametrize("transport", ["ipc", "tcp"])
 async def test_frames_go_both_ways_in_order(links: Links, sockets: Path, transport: str) -> None:
-    endpoint = ipc(sockets) if transport == "ipc" else "tcp://127.0.0.1:*"
+    endpoint = client_endpoint(sockets) if transport == "ipc" else "tcp://127.0.0.1:*"
     router, dealer, identity = await meet(links, endpoint)
     for number in range(200):
         assert dealer.send(b"%d" % number)
@@ -60,7 +45,7 @@ async def test_frames_go_both_ways_in_order(links: Links, sockets: Path, transpo
 async def test_a_reply_that_came_before_a_send_still_wakes_the_client(
     links: Links, sockets: Path
 ) -> None:
-    router, dealer, identity = await meet(links, ipc(sockets))
+    router, dealer, identity = await meet(links, client_endpoint(sockets))
     got: list[bytes] = []
 
     async def receive() -> None:
@@ -79,7 +64,7 @@ async def test_a_reply_that_came_before_a_send_still_wakes_the_client(
 async def test_a_request_that_came_before_a_send_still_wakes_the_router(
     links: Links, sockets: Path
 ) -> None:
-    router, dealer, identity = await meet(links, ipc(sockets))
+    router, dealer, identity = await meet(links, client_endpoint(sockets))
     got: list[bytes] = []
 
     async def receive() -> None:
@@ -107,7 +92,7 @@ def arrived(socket: Router | Dealer) -> None:
 async def test_receives_cancelled_at_arrival_lose_nothing_on_either_side(
     links: Links, sockets: Path
 ) -> None:
-    router, dealer, identity = await meet(links, ipc(sockets))
+    router, dealer, identity = await meet(links, client_endpoint(sockets))
     total, cancelled = 3000, 0
     up: list[int] = []
     down: list[int] = []
@@ -150,7 +135,7 @@ async def test_receives_cancelled_at_arrival_lose_nothing_on_either_side(
 async def test_a_client_that_does_not_read_is_reported_and_nothing_taken_is_lost(
     links: Links, sockets: Path
 ) -> None:
-    router, dealer, identity = await meet(links, ipc(sockets), capacity=50)
+    router, dealer, identity = await meet(links, client_endpoint(sockets), capacity=50)
     frame = bytes(20_000)
     taken = await until_refused(lambda: router.send(identity, frame))
     assert 0 < taken < 5000
@@ -168,7 +153,7 @@ async def test_a_client_that_does_not_read_is_reported_and_nothing_taken_is_lost
 
 
 async def test_a_client_that_nobody_knows_is_gone(links: Links, sockets: Path) -> None:
-    router, dealer, identity = await meet(links, ipc(sockets))
+    router, dealer, identity = await meet(links, client_endpoint(sockets))
     with pytest.raises(PeerGone, match="client 6e6f626f6479: not connected"):
         router.send(b"nobody", b"frame")
     dealer.close()
@@ -181,7 +166,9 @@ async def test_messages_of_several_frames_are_dropped_counted_and_reported(
     links: Links, sockets: Path
 ) -> None:
     reports: list[str] = []
-    router = Router(links, ipc(sockets), report=lambda error: reports.append(str(error)))
+    router = Router(
+        links, client_endpoint(sockets), report=lambda error: reports.append(str(error))
+    )
     raw = links.socket(zmq.DEALER)
     raw.connect(router.endpoint)
     raw.send_multipart([b"", b"as a REQ socket would"])
@@ -195,8 +182,8 @@ async def test_messages_of_several_frames_are_dropped_counted_and_reported(
 
 async def test_a_client_drops_messages_of_several_frames(links: Links, sockets: Path) -> None:
     raw = links.socket(zmq.ROUTER)
-    raw.bind(ipc(sockets))
-    dealer = Dealer(links, ipc(sockets))
+    raw.bind(client_endpoint(sockets))
+    dealer = Dealer(links, client_endpoint(sockets))
     with anyio.fail_after(20):
         await dealer.connected()
         dealer.send(b"hello")
@@ -210,7 +197,7 @@ async def test_a_client_drops_messages_of_several_frames(links: Links, sockets: 
 async def test_an_oversize_frame_ends_its_connection_and_no_other(
     links: Links, sockets: Path
 ) -> None:
-    router, dealer, _ = await meet(links, ipc(sockets))
+    router, dealer, _ = await meet(links, client_endpoint(sockets))
     big = Dealer(links, router.endpoint)
     with anyio.fail_after(20):
         await big.connected()
@@ -224,7 +211,9 @@ async def test_an_oversize_frame_ends_its_connection_and_no_other(
 async def test_a_lost_connection_is_said_once_after_what_it_brought(sockets: Path) -> None:
     with Links() as ours:
         with Links() as theirs:
-            router, dealer, identity = await meet_across(theirs, ours, ipc(sockets))
+            router = Router(theirs, client_endpoint(sockets))
+            dealer = Dealer(ours, router.endpoint)
+            identity = await greet(router, dealer)
             for number in range(10):
                 router.send(identity, b"%d" % number)
         with anyio.fail_after(20):
@@ -233,22 +222,14 @@ async def test_a_lost_connection_is_said_once_after_what_it_brought(sockets: Pat
                 await dealer.receive()
         assert not dealer.send(b"to nobody")
         with Links() as theirs, anyio.fail_after(20):
-            router = Router(theirs, ipc(sockets))
+            router = Router(theirs, client_endpoint(sockets))
             await dealer.connected()
             assert dealer.send(b"hello again")
             assert (await router.receive()).frame == b"hello again"
 
 
-async def meet_across(theirs: Links, ours: Links, endpoint: str) -> tuple[Router, Dealer, bytes]:
-    router, dealer = Router(theirs, endpoint), Dealer(ours, endpoint)
-    with anyio.fail_after(20):
-        await dealer.connected()
-        dealer.send(b"hello")
-        return router, dealer, (await router.receive()).identity
-
-
 async def test_closing_ends_parked_receivers(links: Links, sockets: Path) -> None:
-    router, dealer, identity = await meet(links, ipc(sockets))
+    router, dealer, identity = await meet(links, client_endpoint(sockets))
     ended: list[str] = []
 
     async def end(name: str, wait: Callable[[], object]) -> None:
@@ -270,93 +251,3 @@ async def test_closing_ends_parked_receivers(links: Links, sockets: Path) -> Non
     with pytest.raises(EndOfInbox):
         await dealer.connected()
     assert not (sockets / "client.sock").exists()
-
-
-async def test_a_second_receiver_is_refused(links: Links, sockets: Path) -> None:
-    router, dealer, _ = await meet(links, ipc(sockets))
-    for wait in (router.wait, dealer.wait):
-        async with anyio.create_task_group() as group:
-            group.start_soon(wait)
-            await anyio.wait_all_tasks_blocked()
-            with pytest.raises(WrongOwner, match="second task"):
-                await wait()
-            group.cancel_scope.cancel()
-
-
-async def test_eight_threads_with_loops_of_their_own_are_refused(
-    links: Links, sockets: Path
-) -> None:
-    router, dealer, _ = await meet(links, ipc(sockets))
-    refused: list[str] = []
-
-    def misuse(backend: str) -> None:
-        for call in (dealer.receive, dealer.connected, router.receive):
-            with pytest.raises(WrongOwner) as error:
-                anyio.run(call, backend=backend)
-            refused.append(str(error.value))
-        with pytest.raises(WrongOwner):
-            dealer.send(b"x")
-
-    threads = [threading.Thread(target=misuse, args=(b,)) for b in ["asyncio", "trio"] * 4]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(refused) == 24
-    assert all("expected its owner's thread only" in text for text in refused)
-    assert dealer.send(b"still usable")
-    assert (await router.receive()).frame == b"still usable"
-
-
-def test_a_second_loop_in_the_same_thread_is_refused(links: Links, sockets: Path) -> None:
-    async def park() -> tuple[Router, Dealer]:
-        router, dealer, _ = await meet(links, ipc(sockets))
-        with anyio.move_on_after(0):
-            await router.wait()
-        return router, dealer
-
-    router, dealer = anyio.run(park)
-    with pytest.raises(WrongOwner, match="another event loop"):
-        anyio.run(router.receive)
-    for backend in ("asyncio", "trio"):
-        with pytest.raises(WrongOwner, match="another event loop"):
-            anyio.run(dealer.receive, backend=backend)
-
-
-def test_addresses_that_others_can_reach_need_curve_keys(links: Links, sockets: Path) -> None:
-    for endpoint in ("tcp://0.0.0.0:*", "tcp://*:*", "tcp://192.0.2.1:5555"):
-        with pytest.raises(ConfigError, match=r"loopback address such as 127.0.0.1, or CURVE keys"):
-            Router(links, endpoint)
-    for endpoint in ("inproc://x", "tcp://127.0.0.1", "udp://127.0.0.1:1", "ipc://relative"):
-        with pytest.raises(ConfigError, match="expected"):
-            Router(links, endpoint)
-    Router(links, ipc(sockets))
-    with pytest.raises(ConfigError, match="another process listens there"):
-        Router(links, ipc(sockets))
-    first = Router(links, "tcp://127.0.0.1:*")
-    with pytest.raises(ConfigError, match="cannot listen: Address already in use"):
-        Router(links, first.endpoint)
-
-
-async def test_curve_lets_its_clients_in_and_others_not(links: Links) -> None:
-    server, client = (
-        CurveKeys(public=public.decode(), secret=secret.decode())
-        for public, secret in (zmq.curve_keypair(), zmq.curve_keypair())
-    )
-    router = Router(links, "tcp://0.0.0.0:*", curve=server)
-    endpoint = router.endpoint.replace("0.0.0.0", "127.0.0.1")
-    plain = Dealer(links, endpoint)
-    keys = CurveKeys(public=client.public, secret=client.secret, server=server.public)
-    dealer = Dealer(links, endpoint, curve=keys)
-    with anyio.fail_after(20):
-        await dealer.connected()
-        assert dealer.send(b"secret")
-        incoming = await router.receive()
-        assert incoming.frame == b"secret"
-        router.send(incoming.identity, b"reply")
-        assert await dealer.receive() == b"reply"
-    assert not plain.send(b"plain")
-    with pytest.raises(ConfigError, match="the server's public key, got none"):
-        Dealer(links, endpoint, curve=client)
-    with pytest.raises(ConfigError, match="curve public key: expected 40 characters"):
-        CurveKeys(public="short", secret=client.secret)
