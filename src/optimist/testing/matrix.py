@@ -57,10 +57,10 @@ class Cell(NamedTuple):
         )
 
     def wishes(self, vocab_size: int) -> tuple[Wish, ...]:
-        """`batch` requests at once, and later the same again, longer: prefixes, limits and stops."""
+        """`batch` requests at once, and later the same again, some of them longer by a token."""
         first = [self._wish(i, vocab_size) for i in range(self.batch)]
         later = [
-            wish._replace(prompt_ids=(*wish.prompt_ids, 1 + i), arrival=1000.0)
+            wish._replace(prompt_ids=wish.prompt_ids + (1 + i,) * (i % 3 > 0), arrival=1000.0)
             for i, wish in enumerate(first)
         ]
         return (*first, *later)
@@ -112,7 +112,7 @@ def check_cell(
     """Raises MatrixRed where the run's answers are not those of ORACLE."""
     wishes = cell.wishes(vocab_size)
     expected = [wish.answer(next_token, cell.setup().context_limit) for wish in wishes]
-    found = run(cell, wishes)
+    found = _ran(cell, run, wishes)
     wrong = [
         f"  request {i}: {got}, expected {wanted}"
         for i, (got, wanted) in enumerate(zip(found, expected, strict=True))
@@ -120,6 +120,13 @@ def check_cell(
     ]
     if wrong:
         raise MatrixRed(f"{cell}:\n" + "\n".join(wrong))
+
+
+def _ran(cell: Cell, run: Run, wishes: Sequence[Wish]) -> list[Answer]:
+    try:
+        return run(cell, wishes)
+    except Exception as error:
+        raise MatrixRed(f"{cell}: {type(error).__name__}: {error}") from error
 
 
 class Seen(NamedTuple):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from optimist.actors.scheduler.actor import Scheduler
 from optimist.testing.gateway_model import Journal
 from optimist.testing.oracle import Answer, IntegerOracle
 from optimist.testing.setup import Setup
 from optimist.testing.trace import shown
-from optimist.testing.world import Death, World
+from optimist.testing.world import World
 
 
 def differences(world: World) -> list[str]:
@@ -18,18 +16,17 @@ def differences(world: World) -> list[str]:
     found: list[str] = []
     for request, journal in world.gateway.journals.items():
         answer = journal.wish.answer(next_token, world.setup.context_limit)
-        deaths = [d for d in world.deaths if d.actor == "worker" and request in d.live]
-        if problem := _problem(world.setup, journal, answer, deaths):
+        if problem := _problem(world.setup, journal, answer, world.strikes[request]):
             found.append(f"request {request}: {problem}")
     return found
 
 
-def _problem(setup: Setup, journal: Journal, answer: Answer, deaths: Sequence[Death]) -> str | None:
+def _problem(setup: Setup, journal: Journal, answer: Answer, strikes: int) -> str | None:
     tokens = journal.tokens
     if tokens != answer.token_ids[: len(tokens)]:
         return f"got {tokens}, expected {answer.token_ids}"
     if journal.code is not None:
-        return _unless_allowed(setup, journal, deaths)
+        return _unless_allowed(setup, journal, strikes)
     if journal.finish == "cancelled":
         return None if journal.cancelling else "cancelled, but nobody left"
     if _too_large(setup, journal):
@@ -39,16 +36,16 @@ def _problem(setup: Setup, journal: Journal, answer: Answer, deaths: Sequence[De
     return _logprobs(setup, journal)
 
 
-def _unless_allowed(setup: Setup, journal: Journal, deaths: Sequence[Death]) -> str | None:
+def _unless_allowed(setup: Setup, journal: Journal, strikes: int) -> str | None:
     allowed = {
         "too_large": _too_large(setup, journal),
         "deadline_exceeded": journal.wish.deadline is not None,
         "overloaded": setup.max_waiting < 1024 and not journal.tokens,
-        "request_failed": len(deaths) >= 2,
+        "request_failed": strikes >= 2,
     }
     if allowed.get(journal.code or "", False):
         return None
-    return f"{journal.code} after {len(journal.tokens)} tokens and {len(deaths)} worker deaths"
+    return f"{journal.code} after {len(journal.tokens)} tokens and {strikes} worker deaths"
 
 
 def _too_large(setup: Setup, journal: Journal) -> bool:

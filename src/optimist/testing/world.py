@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from optimist.messages.base import ActorMessage
 from optimist.messages.batches import Batch
 from optimist.messages.control import Resync
 from optimist.messages.errors import OptimistError
+from optimist.messages.results import Capacity
 from optimist.testing.edges import Edge, Edges
 from optimist.testing.gateway_model import GatewayModel
 from optimist.testing.setup import OURS, Parts, Setup
@@ -40,11 +41,10 @@ CALM = Chaos()
 
 
 class Death(NamedTuple):
-    """at: event number. live: requests that were live then."""
+    """at: event number."""
 
     at: int
     actor: str
-    live: tuple[int, ...]
 
 
 class World:
@@ -64,6 +64,8 @@ class World:
         self.events = 0
         self.edges = Edges(self.rng, codec=chaos.codec, repeat=chaos.repeat)
         self.deaths: list[Death] = []
+        self.strikes: Counter[int] = Counter()
+        """how often a request was live when a scheduler heard of another worker than before"""
         self._parts = parts
         self._lives = 1
         self._kills = sorted(chaos.kills, reverse=True)
@@ -72,7 +74,7 @@ class World:
         self._uneven = chaos.uneven
         self._due: dict[str, float] = {}
         self._restarts: dict[str, float] = {}
-        self._idle = 0
+        self._idle = self._worker = 0
         self.running: deque[tuple[Batch, Ticket]] = deque()
         self.device: Executor | None = None
         self.turned: list[Callable[[Any], None]] = []
@@ -126,7 +128,7 @@ class World:
         if name == "worker":
             self.running.clear()
         self.edges.died(name)
-        self.deaths.append(Death(self.events, name, tuple(self.gateway.live())))
+        self.deaths.append(Death(self.events, name))
         self._restarts[name] = self.now + self.rng.choice([0.0, 0.002, 0.02])
 
     def _times(self) -> list[float]:
@@ -175,12 +177,19 @@ class World:
 
     def _deliver(self, edge: Edge, message: ActorMessage) -> None:
         receiver = self.actors[edge.receiver]
+        if isinstance(message, Capacity):
+            self._another_worker(message.incarnation)
         if isinstance(receiver, Worker) and not isinstance(message, Resync):
             batch: Any = message
             if (ticket := receiver.accept(batch)) is not None:
                 self.running.append((batch, ticket))
         else:
             receiver.receive(message)
+
+    def _another_worker(self, incarnation: int) -> None:
+        if 0 < self._worker < incarnation:
+            self.strikes.update(self.gateway.live())
+        self._worker = max(self._worker, incarnation)
 
     def _client_actions(self) -> list[Any]:
         journals = self.gateway.journals

@@ -1,0 +1,239 @@
+"""Mistakes planted on purpose: MATRIX or the simulation must turn red for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from optimist.actors.builder import actor as builder_actor
+from optimist.actors.builder.apply import apply
+from optimist.actors.scheduler import core as scheduler_core
+from optimist.actors.scheduler.admission import Admission
+from optimist.actors.scheduler.departures import Departures
+from optimist.actors.scheduler.growth import Growth
+from optimist.actors.scheduler.planner import Planner
+from optimist.actors.scheduler.prefix_cache import Entry, PrefixCache
+from optimist.actors.scheduler.request import FAR, Request, request_of
+from optimist.actors.scheduler.settle import Settlement
+from optimist.actors.scheduler.sheet import Sheet
+from optimist.actors.worker.base import Executor, Outcome
+from optimist.actors.worker.core import StepOrder, Verdict
+from optimist.messages.base import Column, ints, size
+from optimist.messages.batches import Batch, ExactBatch
+from optimist.messages.plans import Plan
+from optimist.messages.requests import Admit
+from optimist.testing.conformance import check_parts
+from optimist.testing.integer_model import IntegerExecutor
+from optimist.testing.late_device import LateDevice, LateTicket
+from optimist.testing.matrix import MatrixRed, cells, pairwise
+from optimist.testing.outcomes import Sampled
+from optimist.testing.setup import OURS, Parts, Setup
+from optimist.testing.simulation import SeedFailed
+
+RED = (MatrixRed, SeedFailed)
+FEW = pairwise(cells())
+
+
+def check(parts: Parts = OURS) -> None:
+    check_parts(parts, every=FEW, seeds=40)
+
+
+def on(device: type[IntegerExecutor], *, checked: bool = False) -> Parts:
+    """Our actors on a device that is wrong and does not notice."""
+
+    def made(setup: Setup, seed: int) -> Executor:
+        inner = device(setup.limits(), setup.model, checked=checked)
+        return LateDevice(inner, lateness=setup.lateness, seed=seed)
+
+    return OURS._replace(device=made)
+
+
+def test_without_a_mistake_everything_is_green() -> None:
+    check(on(IntegerExecutor))
+
+
+class WrongLength(IntegerExecutor):
+    """Takes a row for one token longer than it is, once in eight tokens."""
+
+    def _ends(
+        self, slots: NDArray[np.int64], queries: NDArray[np.int64], batch: ExactBatch
+    ) -> NDArray[np.int64]:
+        ends = super()._ends(slots, queries, batch)
+        ends[ends % 8 == 0] += 1
+        return ends
+
+
+class StaleBlock(IntegerExecutor):
+    """Keeps the table row of a request that has left, where the next one is not longer."""
+
+    def _assign(self, slot: int, offset: int, blocks: NDArray[np.int32]) -> None:
+        stale = self.left.get(slot)
+        super()._assign(slot, offset, blocks)
+        if stale is not None and offset < len(stale) and stale[offset] != self.cache.unset:
+            self.table[slot, offset] = stale[offset]
+
+    def _close(self, closed: Column) -> None:
+        self.left = getattr(self, "left", {}) | {
+            slot: self.table[slot].copy() for slot in ints(closed).tolist()
+        }
+        super()._close(closed)
+
+
+class NoiseByStep(IntegerExecutor):
+    """Keys the noise with its own count of tokens, not with the position."""
+
+    drawn = 0
+
+    def _sample(self, slot: int, fold: int) -> Sampled:
+        self.drawn += 1
+        return super()._sample(slot, fold + self.drawn)
+
+
+class ReadsAhead(LateDevice):
+    """Does not wait for its results."""
+
+    def wait_for(self, ticket: LateTicket) -> Outcome:
+        return ticket.buffers
+
+
+@pytest.mark.parametrize("device", [WrongLength, StaleBlock, NoiseByStep])
+def test_a_device_that_is_wrong_turns_it_red(device: type[IntegerExecutor]) -> None:
+    with pytest.raises(RED):
+        check(on(device))
+
+
+def test_results_that_nobody_waited_for_turn_it_red() -> None:
+    def made(setup: Setup, seed: int) -> Executor:
+        inner = IntegerExecutor(setup.limits(), setup.model)
+        return ReadsAhead(inner, lateness=setup.lateness, seed=seed)
+
+    with pytest.raises(RED):
+        check(OURS._replace(device=made))
+
+
+def phase_by_shape(plan: Plan, *, block_size: int, incarnation: int) -> Batch:
+    """Takes a prompt chunk of one token for a decode row."""
+    batch = apply(plan, block_size=block_size, incarnation=incarnation)
+    if isinstance(batch, ExactBatch) and batch.max_query_len == 1:
+        rows = size(batch.slots)
+        return msgspec.structs.replace(batch, num_decodes=rows, draft_counts=bytes(4 * rows))
+    return batch
+
+
+def frees_early(self: Departures, slot: int) -> None:
+    """Gives a slot and its blocks back while steps in flight still name them."""
+    steps = self._epoch.slots.steps
+    steps[slot], kept = 0, steps[slot]
+    ORIGINAL_SETTLE(self, slot)
+    steps[slot] = kept
+
+
+ORIGINAL_SETTLE: Callable[[Departures, int], None] = Departures.settle
+
+
+def frees_blocks_early(self: Departures, slot: int) -> None:
+    """Gives only the blocks back, and keeps its books in order."""
+    slots = self._epoch.slots
+    if slots.steps[slot]:
+        self._epoch.pool.release(slots.blocks[slot])
+        slots.blocks[slot] = []
+    ORIGINAL_LEAVE(self, slot)
+
+
+ORIGINAL_LEAVE: Callable[[Departures, int], None] = vars(Departures)["_leave"]
+
+
+def repeats_after_preemption(self: Departures, slot: int) -> None:
+    """A preempted request comes back with its last token twice."""
+    request = self._epoch.slots.requests[slot]
+    ORIGINAL_SETTLE(self, slot)
+    if request is not None and request.slot < 0 and len(request.tokens) > request.prompt_len:
+        request.tokens = np.append(request.tokens, request.tokens[-1:])
+
+
+def lens_of_settled(self: Planner, sheet: Sheet) -> None:
+    """Takes the settled length for the current one."""
+    rows = self._growth.grow(self._decode_rows(), sheet)
+    sheet.decode, sheet.decode_lens = rows, self._epoch.slots.settled[rows]
+    self._epoch.slots.computed[rows] = self._epoch.slots.settled[rows]
+
+
+def finishes_in_flight(self: Settlement, rows: Any, tokens: Any) -> Any:
+    """Ends a request on tokens that have not settled."""
+    slots = self._epoch.slots
+    slots.settled[rows] += slots.max_in_flight[rows]
+    finish = ORIGINAL_FINISHED(self, rows, tokens)
+    slots.settled[rows] -= slots.max_in_flight[rows]
+    return finish
+
+
+ORIGINAL_FINISHED: Callable[[Settlement, Any, Any], Any] = vars(Settlement)["_finished"]
+
+
+def any_prefix(self: PrefixCache, parent: object, digest: bytes, tokens: bytes) -> Entry | None:
+    """Finds a block by its own tokens, whatever stands before them."""
+    return next((e for e in self._entries.values() if e.tokens == tokens), None)
+
+
+def whole_prompt(self: Admission, request: Request) -> list[Entry]:
+    """Takes the whole prompt from the cache, so that nothing is left to compute."""
+    if not request.use_cache:
+        return []
+    blocks = len(request.tokens) // self._epoch.block_size
+    digests = self._epoch.cache.digests(request.digests, request.tokens, request.salt, blocks)
+    return self._epoch.cache.match(digests, request.tokens, request.salt, blocks)
+
+
+def too_far(self: Growth, slot: int, sheet: Sheet) -> None:
+    """Puts a new block one place too far into the table."""
+    block, held = self._epoch.pool.take(), self._epoch.slots.blocks[slot]
+    sheet.give(slot, len(held) + 1, [block])
+    held.append(block)
+    self._epoch.slots.room[slot] += self._epoch.block_size
+
+
+def without_credit(admit: Admit, arrival: int) -> Request:
+    """Never stops for a client that is behind."""
+    request = request_of(admit, arrival)
+    request.credit_limit = FAR
+    return request
+
+
+def runs_again(self: StepOrder, epoch: int, step: int) -> Verdict:
+    """Runs a step that it has run."""
+    if epoch == self.epoch and step == self.step - 1:
+        return Verdict.RUN
+    return ORIGINAL_JUDGE(self, epoch, step)
+
+
+ORIGINAL_JUDGE: Callable[[StepOrder, int, int], Verdict] = StepOrder.judge
+
+PLANTED: Sequence[tuple[Any, str, Any]] = [
+    (builder_actor, "apply", phase_by_shape),
+    (Departures, "settle", frees_early),
+    (Departures, "_leave", frees_blocks_early),
+    (Departures, "settle", repeats_after_preemption),
+    (Planner, "_decode", lens_of_settled),
+    (Settlement, "_finished", finishes_in_flight),
+    (PrefixCache, "find", any_prefix),
+    (Admission, "_hits", whole_prompt),
+    (Growth, "_give", too_far),
+    (scheduler_core, "request_of", without_credit),
+    (StepOrder, "judge", runs_again),
+]
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "mistake"), PLANTED, ids=[mistake.__name__ for _, _, mistake in PLANTED]
+)
+def test_a_mistake_in_an_actor_turns_it_red(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, mistake: Any
+) -> None:
+    monkeypatch.setattr(owner, name, mistake)
+    with pytest.raises(RED):
+        check()
