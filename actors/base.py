@@ -21,12 +21,14 @@ class Actor(ABC, Generic[M]):
 
     name: as in the message map. accepts: every message class it takes.
     emits: every (receiver, message class) it may send.
-    incarnation: number of this life, see ActorMessage.
+    incarnation: number of this life, see ActorMessage. detail: what to tell the user when it is
+    ready, one line.
     """
 
     name: ClassVar[str]
     accepts: ClassVar[tuple[type[ActorMessage], ...]]
     emits: ClassVar[tuple[tuple[str, type[ActorMessage]], ...]]
+    detail: str = ""
 
     def __init__(self, incarnation: int) -> None:
         self.incarnation = incarnation

@@ -10,7 +10,6 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
@@ -108,7 +107,10 @@ class _Cell:
                 group.cancel_scope.cancel()
 
     async def _live(self, host: Host, actor: str) -> None:
-        ready = partial(self._line.send, Ready(incarnation=self._life, actor=actor))
+        def ready() -> None:
+            detail = host.actors[actor].detail
+            self._line.send(Ready(incarnation=self._life, actor=actor, detail=detail))
+
         try:
             await host.live(actor, self._life, ready)
             if not self._asked:

@@ -97,10 +97,11 @@ class Orders(NamedTuple):
 
 
 class ProcessChild:
-    """The actors of a cell in a process of their own."""
+    """The actors of a cell in a process of their own. details: what they told when they were ready."""
 
     def __init__(self, cell: Cell, orders: Orders) -> None:
         self.name, self.actors = cell
+        self.details: dict[str, str] = {}
         self._orders = orders
         self._life: _ProcessLife | None = None
 
@@ -209,6 +210,7 @@ class _ProcessLife:
             case Hello():
                 self.process.line.send(self._start())
             case Ready():
+                self._child.details[message.actor] = message.detail
                 self._waiting_for.discard(message.actor)
                 if not self._waiting_for:
                     self._ready()

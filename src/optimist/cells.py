@@ -103,12 +103,12 @@ class Cells:
             tokenizer = self._tokenizer = await anyio.to_thread.run_sync(
                 load_tokenizer, self._config.gateway.model, abandon_on_cancel=True
             )
-        return Gateway(
-            self._config.gateway,
-            incarnation,
-            scheduler=refs.to(Gateway, "scheduler"),
-            tokenizer=tokenizer,
-        )
+        config, scheduler = self._config.gateway, refs.to(Gateway, "scheduler")
+        if config.port is None and not config.zmq:
+            return Gateway(config, incarnation, scheduler=scheduler, tokenizer=tokenizer)
+        from optimist.served_gateway import ServedGateway
+
+        return ServedGateway(config, incarnation, scheduler=scheduler, tokenizer=tokenizer)
 
 
 def executor_class(name: str) -> type[Executor]:

@@ -67,6 +67,15 @@ class Troupe:
         found = ((c.name, c.pid) for c in self._children if isinstance(c, ProcessChild))
         return {name: pid for name, pid in found if pid is not None}
 
+    @property
+    def details(self) -> dict[str, str]:
+        """What each actor had to tell when it was ready, by its name."""
+        told = {name: actor.detail for name, actor in self._host.actors.items()}
+        for child in self._children:
+            if isinstance(child, ProcessChild):
+                told |= child.details
+        return told
+
     async def wait_ended(self) -> None:
         """Wait until the troupe is closed. Raises EngineBroken when it gave up."""
         await self._supervisor.ended.wait()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 
 from optimist.cli.parser import Parsed, parse
 from optimist.environment import check_environment
@@ -47,15 +48,7 @@ def _version() -> int:
 
 
 def _command(name: str) -> Callable[[Parsed], int]:
-    match name:
-        case "generate":
-            from optimist.cli.generate import run
-        case "chat":
-            from optimist.cli.chat import run
-        case "serve":
-            from optimist.cli.serve import run
-        case "doctor":
-            from optimist.cli.doctor import run
-        case _:
-            from optimist.cli.bench import run
+    """What runs a command, from its own module."""
+    module = import_module(f"optimist.cli.{name.partition(' ')[0]}")
+    run: Callable[[Parsed], int] = module.run
     return run
