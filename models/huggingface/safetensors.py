@@ -117,7 +117,7 @@ def _tensor(path: Path, name: str, entry: object, start: int) -> StoredTensor:
             raise ModelError(
                 f"{path}: tensor {name}: expected dtype, shape and data_offsets, got {entry!r:.120}"
             )
-    sizes = tuple(axis for axis in shape if isinstance(axis, int) and axis > 0)
+    sizes = tuple(axis for axis in shape if type(axis) is int and axis > 0)
     if len(sizes) != len(shape) or not sizes:
         raise ModelError(f"{path}: tensor {name}: expected axes of 1 or more, got shape {shape}")
     if dtype not in ITEM_SIZES:

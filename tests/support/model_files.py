@@ -94,7 +94,7 @@ def gguf_bytes(
         )
         data += tensor.data + bytes(-len(tensor.data) % ALIGNMENT)
         position = len(data)
-    last = next(reversed(tensors.values())) if tensors else None
+    last = list(tensors.values())[-1] if tensors else None
     padding = 0 if last is None else -len(last.data) % ALIGNMENT
     return header + bytes(-len(header) % ALIGNMENT) + data[: len(data) - padding]
 
@@ -184,7 +184,7 @@ def interleaved(rows: NDArray[np.float32], heads: int) -> NDArray[np.float32]:
     return np.ascontiguousarray(halves.swapaxes(1, 2)).reshape(rows.shape)
 
 
-def gguf_metadata(architecture: str = "llama", **changes: object) -> dict[str, object]:
+def gguf_metadata(architecture: str = "llama", /, **changes: object) -> dict[str, object]:
     """Metadata of the small model. changes: by key, with `__` for a dot; None leaves a key out."""
     a = architecture
     found: dict[str, object] = {
@@ -243,7 +243,7 @@ def stored(value: NDArray[np.float32], dtype: str) -> tuple[str, tuple[int, ...]
     return dtype, value.shape, raw
 
 
-def huggingface_config(architecture: str = "llama", **changes: object) -> dict[str, object]:
+def huggingface_config(architecture: str = "llama", /, **changes: object) -> dict[str, object]:
     """config.json of the small model. changes: None leaves a key out."""
     name = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
     found: dict[str, object] = {
