@@ -1,0 +1,144 @@
+"""What can go wrong while an engine starts, and what its caller sees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from stage import Sleeps, config, gone, right_answers, until
+
+from optimist.actors.config import EngineConfig, Placement, SchedulerConfig
+from optimist.messages.control import Progress
+from optimist.messages.errors import ConfigError, EngineBroken, ModelError
+from optimist.testing.byte_tokenizer import ByteTokenizer
+from optimist.troupe import bring_up
+
+pytestmark = pytest.mark.anyio
+
+PLACEMENTS: tuple[Placement, ...] = ("inline", "embedded", "processes")
+
+
+async def fails_to_start(placement: EngineConfig) -> None:
+    async with bring_up(placement, ByteTokenizer(272)):
+        pytest.fail("it started")
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+async def test_a_broken_model_is_raised_as_it_is(placement: Placement) -> None:
+    with pytest.raises(ModelError, match=r"^model\.gguf: blk\.0\.attn_q\.weight: truncated$"):
+        await fails_to_start(config(placement, executor="stage:Raises"))
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+async def test_a_bug_while_loading_names_actor_and_exception(placement: Placement) -> None:
+    text = "^worker did not start: ZeroDivisionError: weights by zero"
+    with pytest.raises(EngineBroken, match=text):
+        await fails_to_start(config(placement, executor="stage:Crashes"))
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS[1:])
+async def test_an_exit_while_loading_names_status_and_last_words(placement: Placement) -> None:
+    with pytest.raises(EngineBroken, match="exited with status 3") as broken:
+        await fails_to_start(config(placement, executor="stage:Exits"))
+    assert "cannot allocate memory" in str(broken.value)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+async def test_a_device_that_never_answers_fails_the_start_in_time(placement: Placement) -> None:
+    try:
+        with anyio.fail_after(20):
+            with pytest.raises(EngineBroken, match="not ready within 3 s"):
+                await fails_to_start(config(placement, executor="stage:Sleeps", start_timeout=3.0))
+    finally:
+        Sleeps.released.set()
+    Sleeps.released.clear()
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize(
+    ("executor", "message"),
+    [
+        ("stage:Nothing", "worker.executor: cannot import 'stage:Nothing'"),
+        ("nothing_at_all:Executor", "cannot import 'nothing_at_all:Executor'"),
+        ("stage:ASKED", "worker.executor: expected a subclass of Executor, got 'stage:ASKED'"),
+        ("torch.nn", "worker.executor: expected torch or module:Class, got 'torch.nn'"),
+    ],
+)
+async def test_an_unknown_executor_is_refused(
+    placement: Placement, executor: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        await fails_to_start(config(placement, executor=executor))
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+async def test_a_wrong_option_of_another_actor_is_refused(placement: Placement) -> None:
+    base = config(placement)
+    wrong = EngineConfig(
+        placement=placement, worker=base.worker, scheduler=SchedulerConfig(depth=0)
+    )
+    with pytest.raises(ConfigError, match="depth"):
+        await fails_to_start(wrong)
+
+
+@pytest.mark.parametrize(
+    ("rest", "message"),
+    [
+        ({"restarts": -1}, "restarts: expected >= 0, got -1"),
+        ({"restart_window": 0.0}, "restart_window: expected > 0 seconds"),
+        ({"stop_timeout": -1.0}, "stop_timeout: expected >= 0 seconds"),
+        ({"groups": ("worker+cook",)}, "got 'cook' in 'worker\\+cook'"),
+    ],
+)
+async def test_a_wrong_option_of_the_engine_is_refused_before_anything_starts(
+    rest: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        await fails_to_start(config("processes", **rest))
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+async def test_progress_is_reported(placement: Placement) -> None:
+    told: list[Progress] = []
+    async with bring_up(config(placement), ByteTokenizer(272), report=told.append):
+        assert [(p.actor, p.what, p.done, p.total) for p in told] == [("worker", "integers", 1, 1)]
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+async def test_cancelled_while_it_starts_nothing_is_left(placement: Placement) -> None:
+    told: list[Progress] = []
+    sleeping = config(placement, executor="stage:Sleeps")
+    try:
+        async with anyio.create_task_group() as group:
+
+            async def start() -> None:
+                async with bring_up(sleeping, ByteTokenizer(272), report=told.append):
+                    pytest.fail("it started")
+
+            group.start_soon(start)
+            await until(lambda: told)
+            group.cancel_scope.cancel()
+    finally:
+        Sleeps.released.set()
+    Sleeps.released.clear()
+
+
+async def test_an_exception_of_the_body_comes_out_as_it_is() -> None:
+    group = ExceptionGroup("mine", [KeyError("one")])
+    for error in (LookupError("mine"), group):
+        with pytest.raises(type(error)) as raised:
+            async with bring_up(config("embedded"), ByteTokenizer(272)):
+                raise error
+        assert raised.value is error
+
+
+async def test_a_second_start_after_a_failed_one_works(run_root: Path) -> None:
+    with pytest.raises(ModelError):
+        await fails_to_start(config("processes", executor="stage:Raises"))
+    assert list(run_root.iterdir()) == []
+    async with bring_up(config("processes"), ByteTokenizer(272)) as troupe:
+        pids = list(troupe.pids.values())
+        await right_answers(troupe)
+    assert all(gone(pid) for pid in pids)
