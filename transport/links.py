@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import get_ident
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import zmq
 
@@ -54,14 +56,18 @@ class Links:
         self.owner = Owner("links")
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._context.linger = 0
-        self._sockets: dict[zmq.Socket[bytes], Callable[[], None] | None] = {}
+        self._sockets: set[zmq.Socket[bytes]] = set()
         self._monitors: dict[zmq.Socket[bytes], zmq.Socket[bytes]] = {}
+        self._on_close: dict[zmq.Socket[bytes], Callable[[], None]] = {}
+        # A context that is collected before its sockets waits for them for ever.
+        self._left = weakref.finalize(self, _left, self.owner, self._context, self._sockets)
+        self._left.atexit = False
 
     def socket(self, kind: int) -> zmq.Socket[bytes]:
         """A new socket, neither bound nor connected. Raises WrongOwner, see Owner."""
         self.owner.check()
         socket = self._context.socket(kind)
-        self._sockets[socket] = None
+        self._sockets.add(socket)
         return socket
 
     @contextmanager
@@ -79,11 +85,12 @@ class Links:
         except BaseException:
             self.release(socket)
             raise
-        self._sockets[socket] = on_close
+        self._on_close[socket] = on_close
 
     def monitor(self, socket: zmq.Socket[bytes], events: int) -> zmq.Socket[bytes]:
         """A socket that receives these events of another one, and is released with it."""
         monitor = socket.get_monitor_socket(events)
+        self._sockets.add(monitor)
         self._monitors[socket] = monitor
         return monitor
 
@@ -94,10 +101,12 @@ class Links:
         """
         if self.owner.forked or socket not in self._sockets:
             return
-        del self._sockets[socket]
-        if socket in self._monitors:
+        self._on_close.pop(socket, None)
+        if (monitor := self._monitors.pop(socket, None)) is not None:
             socket.disable_monitor()
-            self._monitors.pop(socket).close(linger=0)
+            self._sockets.discard(monitor)
+            monitor.close(linger=0)
+        self._sockets.discard(socket)
         socket.close(linger=linger)
 
     def close(self) -> None:
@@ -108,9 +117,10 @@ class Links:
         if self.owner.forked:
             return
         self.owner.check()
-        for socket, on_close in tuple(self._sockets.items()):
-            if on_close is not None:
-                on_close()
+        self._left.detach()
+        for on_close in tuple(self._on_close.values()):
+            on_close()
+        for socket in tuple(self._sockets):
             self.release(socket)
         self._context.term()
 
@@ -124,3 +134,13 @@ class Links:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _left(owner: Owner, context: zmq.Context[zmq.Socket[bytes]], sockets: set[Any]) -> None:
+    """What happens to links that were never closed, once nobody can reach them."""
+    if owner.forked:
+        return
+    warnings.warn("links were never closed", ResourceWarning, stacklevel=2)
+    for socket in sockets:
+        socket.close(linger=0)
+    context.term()
