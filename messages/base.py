@@ -57,8 +57,15 @@ def check_columns(owner: str, lengths: dict[str, tuple[Column, int]]) -> None:
 def check_non_negative(owner: str, columns: dict[str, Column]) -> None:
     """Raise MessageError when a column holds a negative value: a placeholder is a count, never -1."""
     for name, values in columns.items():
-        if values and int(ints(values).min()) < 0:
+        if values and _any_negative(values):
             raise MessageError(f"{owner}.{name}: expected values >= 0, got a negative one")
+
+
+def _any_negative(values: Column) -> bool:
+    """Whether an int32 is negative. The sign is in its last byte: for a few, faster than an array."""
+    if len(values) <= 64:
+        return max(values[3::4], default=0) > 127
+    return int(ints(values).min()) < 0
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):

@@ -14,6 +14,7 @@ from optimist.messages.lengths import ExactSeqLens
 from optimist.messages.plans import ExactPlan
 from optimist.messages.slots import BlockDelta, OpenedSlot, PrefillRows
 
+_NO_PREFILL = PrefillRows()
 NO_ROWS: Rows = np.zeros(0, np.intp)
 NO_INTS: Ints = np.zeros(0, np.int32)
 
@@ -62,42 +63,50 @@ class Sheet:
     def compose(self, epoch: Epoch, incarnation: int) -> Flight:
         """The plan and the record of it. Takes the epoch's next step and its closed slots."""
         generation = epoch.slots.generation
-        slots, starts, ends, samples = _columns(self._chunks, 4)
-        decode_slots = self.decode.astype("<i4").tobytes()
-        decode_generations = generation[self.decode].tobytes()
-        plan = ExactPlan(
+        slots, _, ends, samples = chunks = _columns(self._chunks, 4)
+        plan = self._plan(epoch, incarnation, self._prefill(chunks, generation))
+        epoch.closed.clear()
+        epoch.next_step += 1
+        if not self._chunks:
+            return _flight(plan, self.decode, self.decode_lens, self.decode, generation)
+        return _flight(
+            plan,
+            np.concatenate([self.decode, slots]),
+            np.concatenate([self.decode_lens, ends]),
+            np.concatenate([self.decode, slots[samples == 1]]),
+            generation,
+        )
+
+    def _plan(self, epoch: Epoch, incarnation: int, prefill: PrefillRows) -> ExactPlan:
+        return ExactPlan(
             incarnation=incarnation,
             epoch=epoch.number,
             step=epoch.next_step,
             opened=tuple(self.opened),
             closed=_column(epoch.closed),
             blocks=self._block_delta(epoch.next_step + 1),
-            prefill=PrefillRows(
-                slots=slots.tobytes(),
-                generations=generation[slots].tobytes(),
-                starts=starts.tobytes(),
-                seq_lens=ExactSeqLens(ends.tobytes()),
-                samples=samples.tobytes(),
-            ),
-            decode_slots=decode_slots,
-            decode_generations=decode_generations,
-            draft_counts=bytes(len(decode_slots)),
+            prefill=prefill,
+            decode_slots=self.decode.astype("<i4").tobytes(),
+            decode_generations=epoch.slots.generation[self.decode].tobytes(),
+            draft_counts=bytes(4 * len(self.decode)),
             decode_lens=ExactSeqLens(self.decode_lens.tobytes()),
         )
-        epoch.closed.clear()
-        epoch.next_step += 1
-        sampled = slots[samples == 1]
-        return Flight(
-            step=plan.step,
-            plan=plan,
-            slots=np.concatenate([self.decode, slots]),
-            lens=np.concatenate([self.decode_lens, ends]),
-            sampling=np.concatenate([self.decode, sampled]),
-            slots_column=decode_slots + sampled.tobytes(),
-            generations_column=decode_generations + generation[sampled].tobytes(),
+
+    def _prefill(self, chunks: Ints, generation: Ints) -> PrefillRows:
+        if not self._chunks:
+            return _NO_PREFILL
+        slots, starts, ends, samples = chunks
+        return PrefillRows(
+            slots=slots.tobytes(),
+            generations=generation[slots].tobytes(),
+            starts=starts.tobytes(),
+            seq_lens=ExactSeqLens(ends.tobytes()),
+            samples=samples.tobytes(),
         )
 
     def _block_delta(self, version: int) -> BlockDelta:
+        if not self._delta:
+            return BlockDelta(version=version)
         slots, offsets, counts = _columns(self._delta, 3)
         return BlockDelta(
             version=version,
@@ -106,6 +115,18 @@ class Sheet:
             counts=counts.tobytes(),
             blocks=_column(self._blocks),
         )
+
+
+def _flight(plan: ExactPlan, slots: Rows, lens: Ints, sampling: Rows, generation: Ints) -> Flight:
+    return Flight(
+        step=plan.step,
+        plan=plan,
+        slots=slots,
+        lens=lens,
+        sampling=sampling,
+        slots_column=sampling.astype("<i4").tobytes(),
+        generations_column=generation[sampling].tobytes(),
+    )
 
 
 def _columns(rows: Sequence[tuple[int, ...]], width: int) -> Ints:

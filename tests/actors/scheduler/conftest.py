@@ -54,16 +54,21 @@ class Device:
     that was given back too early is seen when it is read.
     """
 
-    def __init__(self, block_size: int, max_batch_tokens: int) -> None:
+    def __init__(
+        self, block_size: int, max_batch_tokens: int, predecessor: Device | None = None
+    ) -> None:
         self.block_size = block_size
         self.max_batch_tokens = max_batch_tokens
         self.slots: dict[int, Resident] = {}
         self.kv: dict[tuple[int, int], tuple[int, int]] = {}
+        self.version = 0
         self.scripted: dict[tuple[int, int], int] = {}
         self.sampled: dict[tuple[int, int], list[int]] = {}
         self.rows_of: dict[int, int] = {}
-        self.version = 0
-        self._serial = 1_000_000
+        self.serial = 1_000_000
+        if predecessor is not None:
+            self.scripted, self.sampled = predecessor.scripted, predecessor.sampled
+            self.serial = predecessor.serial
 
     def run(self, batch: ExactBatch, incarnation: int) -> StepResult:
         """Compute one step and say what it sampled."""
@@ -136,8 +141,8 @@ class Device:
 
     def _sample(self, resident: Resident) -> int:
         position = len(resident.tokens)
-        self._serial += 1
-        token = self.scripted.get((resident.request, position), self._serial)
+        self.serial += 1
+        token = self.scripted.get((resident.request, position), self.serial)
         resident.tokens.append(token)
         self.sampled.setdefault((resident.request, position), []).append(token)
         return token
@@ -189,7 +194,11 @@ class Rig:
     def start_worker(self) -> None:
         """A worker comes up with an empty device; whatever the last one owed is lost."""
         self.incarnation += 1
-        self.device = Device(self.capacity["block_size"], self.capacity["max_batch_tokens"])
+        self.device = Device(
+            self.capacity["block_size"],
+            self.capacity["max_batch_tokens"],
+            getattr(self, "device", None),
+        )
         self.results.clear()
         self.scheduler.receive(Capacity(incarnation=self.incarnation, **self.capacity))
         self._read()
@@ -214,7 +223,7 @@ class Rig:
         fields.setdefault("sampling", GREEDY)
         fields.setdefault("credit", 10_000)
         fields["stop_ids"] = column(fields.pop("stop_ids", ()))
-        self._receive(
+        self.receive(
             Admit(
                 incarnation=1,
                 request=request,
@@ -226,10 +235,10 @@ class Rig:
         )
 
     def cancel(self, request: int, keep: int | None = None) -> None:
-        self._receive(Cancel(incarnation=1, request=request, keep=keep))
+        self.receive(Cancel(incarnation=1, request=request, keep=keep))
 
     def grant(self, request: int, credit: int) -> None:
-        self._receive(Grant(incarnation=1, request=request, credit=credit))
+        self.receive(Grant(incarnation=1, request=request, credit=credit))
 
     def turn(self) -> list[ExactPlan]:
         """Let the scheduler plan; the device runs at once, its results wait."""
@@ -246,9 +255,12 @@ class Rig:
         self._read()
         return plans
 
-    def settle(self) -> None:
-        """Deliver the oldest waiting result."""
-        self._receive(self.results.popleft())
+    def settle(self, place: int = 0) -> StepResult:
+        """Deliver a waiting result, the oldest unless told otherwise; returns it."""
+        result = self.results[place]
+        del self.results[place]
+        self.receive(result)
+        return result
 
     def step(self) -> list[ExactPlan]:
         """Plan, then deliver one result."""
@@ -277,7 +289,7 @@ class Rig:
         assert device.epoch.pool.available == device.epoch.pool.num_blocks
         assert device.epoch.slots.free == device.epoch.slots.count
 
-    def _receive(self, message: Any) -> None:
+    def receive(self, message: Any) -> None:
         self.scheduler.receive(message)
         self.scheduler.check()
         self._read()

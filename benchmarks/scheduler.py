@@ -1,0 +1,141 @@
+"""CPU time of the scheduler for one decode step: planning it, and settling its result.
+
+Every request decodes in every step; a step is planned while the one before is in flight (depth 2). The
+worker is a stand-in that answers with constant tokens, and its time is not counted.
+
+    python benchmarks/scheduler.py [--sizes 1,64,256,1024] [--steps 150] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import statistics
+import time
+
+from optimist.actors.config import SchedulerConfig
+from optimist.actors.scheduler.actor import Scheduler
+from optimist.messages.base import column, ints, size
+from optimist.messages.control import Resync
+from optimist.messages.plans import ExactPlan, Plan
+from optimist.messages.requests import Admit, Retired, SchedulerStats, Tokens
+from optimist.messages.results import Capacity, StepResult
+from optimist.messages.slots import Sampling
+
+PROMPT = 64
+
+
+class Plans:
+    """Keeps the plans that wait to be answered."""
+
+    def __init__(self) -> None:
+        self.waiting: list[ExactPlan] = []
+
+    def send(self, plan: Plan, /) -> None:
+        assert isinstance(plan, ExactPlan)
+        self.waiting.append(plan)
+
+
+class Sink:
+    """Takes everything and keeps nothing."""
+
+    def send(self, message: Tokens | Retired | Resync | SchedulerStats, /) -> None:
+        pass
+
+
+def answer(plan: ExactPlan) -> StepResult:
+    """One token for each row that samples."""
+    sampled = ints(plan.prefill.samples) == 1
+    slots = plan.decode_slots + ints(plan.prefill.slots)[sampled].tobytes()
+    generations = plan.decode_generations + ints(plan.prefill.generations)[sampled].tobytes()
+    rows = size(slots)
+    return StepResult(
+        incarnation=2,
+        epoch=plan.epoch,
+        step=plan.step,
+        slots=slots,
+        generations=generations,
+        token_counts=column([1] * rows),
+        token_ids=column(range(10, 10 + rows)),
+        drafts_run=column([0] * rows),
+    )
+
+
+def running(requests: int, steps: int) -> tuple[Scheduler, Plans]:
+    """A scheduler with so many requests, all of them decoding."""
+    plans, sink = Plans(), Sink()
+    config = SchedulerConfig(depth=2, max_batch_tokens=8192, max_waiting=4096)
+    scheduler = Scheduler(config, 1, builder=plans, gateway=sink, worker=sink)
+    scheduler.receive(
+        Capacity(
+            incarnation=2,
+            num_blocks=requests * (PROMPT + 2 * steps) // 16 + 4 * requests + 16,
+            block_size=16,
+            max_slots=requests,
+            max_model_len=8192,
+            max_batch_tokens=8192,
+            vocab_size=50_000,
+        )
+    )
+    for request in range(requests):
+        scheduler.receive(
+            Admit(
+                incarnation=1,
+                request=request,
+                prompt_ids=column((request * 31 + i) % 50_000 for i in range(PROMPT)),
+                max_tokens=4096,
+                sampling=Sampling(temperature=0.0, seed=0),
+                stop_ids=column([2]),
+                credit=10_000,
+            )
+        )
+    while True:
+        scheduler.turn()
+        plan = plans.waiting.pop(0)
+        if size(plan.decode_slots) == requests:
+            plans.waiting.insert(0, plan)
+            return scheduler, plans
+        scheduler.receive(answer(plan))
+
+
+def measure(requests: int, steps: int) -> dict[str, float]:
+    """Median thread CPU time of a step in microseconds, planning and settling apart."""
+    scheduler, plans = running(requests, steps)
+    planning, settling = [], []
+    gc.collect()
+    gc.freeze()
+    for _ in range(steps):
+        result = answer(plans.waiting.pop(0))
+        start = time.thread_time_ns()
+        scheduler.receive(result)
+        middle = time.thread_time_ns()
+        scheduler.turn()
+        settling.append(middle - start)
+        planning.append(time.thread_time_ns() - middle)
+    plan, settle = statistics.median(planning) / 1e3, statistics.median(settling) / 1e3
+    return {
+        "running": requests,
+        "plan_us": round(plan, 1),
+        "settle_us": round(settle, 1),
+        "us_per_request": round((plan + settle) / requests, 2),
+    }
+
+
+def main() -> None:
+    """Print one line for each size."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--sizes", default="1,64,256,1024", help="running requests, comma separated"
+    )
+    parser.add_argument("--steps", type=int, default=150, help="steps measured for each size")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    options = parser.parse_args()
+    for requests in map(int, options.sizes.split(",")):
+        row = measure(requests, options.steps)
+        line = "  ".join(f"{name} {value:g}" for name, value in row.items())
+        print(json.dumps(row) if options.json else line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
