@@ -16,7 +16,7 @@ from optimist.actors.gateway.health import Health
 from optimist.actors.gateway.stream import Stream
 from optimist.actors.gateway.tokenizer import Tokenizer
 from optimist.asking import Options, Prompt, ask
-from optimist.engine_options import engine_config, model_name
+from optimist.engine_options import engine_config, model_name, with_model
 from optimist.generation import Generation
 from optimist.life import Life, Running
 from optimist.messages.client import Generate, Stats
@@ -143,6 +143,8 @@ class Engine:
     def _bring_up(self) -> AbstractAsyncContextManager[Running]:
         from optimist.troupe import bring_up, ignore
 
+        if self._tokenizer is None or self.config.worker.executor == "torch":
+            self.config = with_model(self.config)
         return bring_up(self.config, self._tokenizer, report=self._progress or ignore)
 
     def __del__(self) -> None:

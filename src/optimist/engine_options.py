@@ -38,6 +38,20 @@ def engine_config(
     return _checked(tree, "", None)
 
 
+def with_model(config: EngineConfig) -> EngineConfig:
+    """The same, with the installed default model where none is named. Raises ConfigError without one."""
+    if config.gateway.model:
+        return config
+    from optimist.models.default import default_model
+
+    replace, path = msgspec.structs.replace, str(default_model())
+    return replace(
+        config,
+        gateway=replace(config.gateway, model=path),
+        worker=replace(config.worker, model=config.worker.model or path),
+    )
+
+
 def model_name(config: GatewayConfig) -> str:
     """What clients call the model: as configured, or its file's name without suffix."""
     return config.model_name or PurePath(config.model).stem or "default"
