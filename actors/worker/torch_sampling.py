@@ -1,0 +1,164 @@
+"""Sampling parameters by slot: columns on the host, which decides from them what a step needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from optimist.kernels.sampling import Edits, Penalties
+from optimist.kernels.sampling import Rows as SamplingRows
+from optimist.messages.base import floats, ints
+from optimist.messages.slots import OpenedSlot, Sampling
+
+Ints = NDArray[np.int32]
+
+_COLUMNS = np.dtype(
+    [
+        ("temperature", np.float32),
+        ("seed", np.int64),
+        ("top_k", np.int32),
+        ("top_p", np.float32),
+        ("min_p", np.float32),
+        ("presence", np.float32),
+        ("frequency", np.float32),
+        ("repetition", np.float32),
+        ("prompt_len", np.int32),
+        ("min_tokens", np.int32),
+        ("logprobs", np.int32),
+        ("biased", np.bool_),
+        ("penalised", np.bool_),
+    ]
+)
+
+
+class SamplingState:
+    """Parameters of the requests in the slots, and, once one asks for penalties, token counts."""
+
+    def __init__(self, slots: int, vocab_size: int) -> None:
+        self._columns = np.zeros(slots, _COLUMNS)
+        self._params: list[Sampling | None] = [None] * slots
+        self._vocab_size = vocab_size
+        self._counts: tuple[Tensor, Tensor] | None = None
+
+    def open_slot(self, opened: OpenedSlot) -> None:
+        """A request moves in. Raises MessageError when it names a token beyond the vocabulary."""
+        params = opened.sampling
+        self._params[opened.slot] = params
+        penalised = (
+            params.presence_penalty != 0
+            or params.frequency_penalty != 0
+            or params.repetition_penalty != 1
+        )
+        self._columns[opened.slot] = (
+            params.temperature,
+            params.seed,
+            params.top_k,
+            params.top_p,
+            params.min_p,
+            params.presence_penalty,
+            params.frequency_penalty,
+            params.repetition_penalty,
+            opened.prompt_len,
+            params.min_tokens,
+            params.logprobs,
+            len(params.bias_ids) > 0,
+            penalised,
+        )
+        if penalised:
+            self._count(opened)
+
+    def greedy(self, slots: Ints) -> bool:
+        """Whether the likeliest token is the answer for all of these."""
+        rows = self._columns[slots]
+        plain = ~(rows["penalised"] | rows["biased"]) & (rows["min_tokens"] == 0)
+        return bool((plain & (rows["temperature"] == 0)).all())
+
+    def alternatives(self, slots: Ints) -> Ints:
+        """How many alternatives each slot reports, -1 for no report at all."""
+        return np.ascontiguousarray(self._columns["logprobs"][slots])
+
+    def rows(self, slots: Ints, seq_lens: Tensor) -> SamplingRows:
+        """What `sample` takes for these slots; seq_lens: tokens known before the new one, [S] int32."""
+        rows = self._columns[slots]
+        hot = (rows["temperature"] > 0).any()
+        top_k = rows["top_k"] if hot and (rows["top_k"] > 0).any() else None
+        return SamplingRows(
+            temperature=_upload(rows["temperature"]) if hot else None,
+            seed=_upload(rows["seed"]),
+            position=seq_lens.long(),
+            penalties=self._penalties(slots, rows),
+            edits=self._edits(slots, rows, seq_lens),
+            top_k=None if top_k is None else _upload(top_k),
+            max_top_k=0 if top_k is None else int(top_k.max()),
+            top_p=_upload(rows["top_p"]) if hot and (rows["top_p"] < 1).any() else None,
+            min_p=_upload(rows["min_p"]) if hot and (rows["min_p"] > 0).any() else None,
+        )
+
+    def chosen(self, slots: Ints, ids: Tensor) -> None:
+        """Count the tokens ids [S] that these slots have just chosen."""
+        which = np.flatnonzero(self._columns["penalised"][slots])
+        if self._counts is None or not which.size:
+            return
+        at = torch.from_numpy(slots[which].astype(np.int64))
+        tokens = ids.index_select(0, torch.from_numpy(which))
+        one = torch.ones((), dtype=torch.int32)
+        self._counts[0].index_put_((at, tokens), one, accumulate=True)
+
+    def _count(self, opened: OpenedSlot) -> None:
+        if self._counts is None:
+            shape = (len(self._params), self._vocab_size)
+            self._counts = (
+                torch.zeros(shape, dtype=torch.int32),
+                torch.zeros(shape, dtype=torch.bool),
+            )
+        ids = ints(opened.token_ids)
+        emitted = np.bincount(ids[opened.prompt_len :], minlength=self._vocab_size)
+        prompt = np.zeros(self._vocab_size, np.bool_)
+        prompt[ids[: opened.prompt_len]] = True
+        self._counts[0][opened.slot] = torch.from_numpy(emitted.astype(np.int32))
+        self._counts[1][opened.slot] = torch.from_numpy(prompt)
+
+    def _penalties(self, slots: Ints, rows: NDArray[np.void]) -> Penalties | None:
+        if self._counts is None or not rows["penalised"].any():
+            return None
+        at = torch.from_numpy(slots.astype(np.int64))
+        # Slots that ask for no penalty may hold another request's counts: factors of 0 and 1 undo them.
+        return Penalties(
+            self._counts[0].index_select(0, at),
+            self._counts[1].index_select(0, at),
+            _upload(rows["presence"]),
+            _upload(rows["frequency"]),
+            _upload(rows["repetition"]),
+        )
+
+    def _edits(self, slots: Ints, rows: NDArray[np.void], seq_lens: Tensor) -> tuple[Edits, ...]:
+        edits = []
+        if rows["biased"].any():
+            at, ids = self._listed(slots, rows["biased"], lambda params: ints(params.bias_ids))
+            values = [floats(p.bias_values) for p in self._chosen(slots, rows["biased"])]
+            edits.append(Edits(at, ids, torch.from_numpy(np.concatenate(values))))
+        if (bound := rows["min_tokens"] > 0).any():
+            at, ids = self._listed(slots, bound, lambda params: ints(params.stop_ids))
+            emitted = seq_lens - _upload(rows["prompt_len"])
+            early = (emitted < _upload(rows["min_tokens"])).index_select(0, at)
+            edits.append(Edits(at, ids, torch.where(early, -torch.inf, 0.0)))
+        return tuple(edits)
+
+    def _listed(
+        self, slots: Ints, which: NDArray[np.bool_], ids: Callable[[Sampling], Ints]
+    ) -> tuple[Tensor, Tensor]:
+        lists = [ids(params) for params in self._chosen(slots, which)]
+        rows = np.repeat(np.flatnonzero(which), [len(found) for found in lists])
+        return torch.from_numpy(rows), torch.from_numpy(np.concatenate(lists).astype(np.int64))
+
+    def _chosen(self, slots: Ints, which: NDArray[np.bool_]) -> list[Sampling]:
+        found = (self._params[slot] for slot in slots[which])
+        return [params for params in found if params is not None]
+
+
+def _upload(values: NDArray[np.generic]) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values))

@@ -1,0 +1,89 @@
+"""From the rows of a step to what the network takes: positions, token ids and metadata, on the device."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from optimist.actors.worker.torch_rows import Rows, longest
+from optimist.actors.worker.torch_state import SlotState
+from optimist.kernels.metadata import ExactMetadata, Metadata, OptimisticMetadata
+from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
+
+
+class StepInput(NamedTuple):
+    """ids, positions: [T]. slots: [R] int64. seq_lens: after the step, [R] int32."""
+
+    ids: Tensor
+    positions: Tensor
+    slots: Tensor
+    seq_lens: Tensor
+    metadata: Metadata
+
+
+def step_input(batch: Batch, rows: Rows, state: SlotState) -> StepInput:
+    """Where each token of the step is, and which it is. Decode rows read the token that the last
+    step left on the device, so that this step can be built before the host knows it.
+    """
+    slots = torch.from_numpy(rows.slots.astype(np.int64))
+    starts = torch.from_numpy(rows.offsets.copy())
+    seq_lens = _seq_lens(batch, rows, state, slots)
+    tokens = int(rows.offsets[-1])
+    row = torch.from_numpy(np.repeat(np.arange(rows.slots.size), rows.queries))
+    positions = torch.arange(tokens) - (starts[1:] - seq_lens).index_select(0, row)
+    slot = slots.index_select(0, row)
+    ids = state.token_ids.view(-1).index_select(0, slot * state.width + positions)
+    table = state.block_table[:, : batch.max_blocks].index_select(0, slots)
+    metadata = _metadata(
+        batch, rows, starts, seq_lens, table, _kv_slots(state, table, row, positions)
+    )
+    return StepInput(ids, positions, slots, seq_lens, metadata)
+
+
+def _seq_lens(batch: Batch, rows: Rows, state: SlotState, slots: Tensor) -> Tensor:
+    if isinstance(batch, ExactBatch):
+        return torch.from_numpy(batch.seq_lens.exact().copy())
+    decodes = state.computed.index_select(0, slots[: rows.num_decodes]) + 1
+    return torch.cat((decodes, torch.from_numpy(batch.prefill.seq_lens.exact().copy())))
+
+
+def _kv_slots(state: SlotState, table: Tensor, row: Tensor, positions: Tensor) -> Tensor:
+    """block * P + offset of each token, [T] int64."""
+    size = state.cache.shape[-2]
+    at = row * table.shape[1] + positions // size
+    return table.view(-1).index_select(0, at) * size + positions % size
+
+
+def _metadata(
+    batch: Batch, rows: Rows, starts: Tensor, seq_lens: Tensor, table: Tensor, kv_slots: Tensor
+) -> Metadata:
+    prefilling = np.arange(rows.slots.size) >= rows.num_decodes
+    if isinstance(batch, OptimisticBatch):
+        return OptimisticMetadata(
+            query_start_loc=starts,
+            seq_lens=seq_lens,
+            block_table=table,
+            slot_mapping=kv_slots,
+            query_offsets=rows.offsets,
+            max_query_len=batch.max_query_len,
+            max_seq_len=longest(batch),
+            num_decodes=rows.num_decodes,
+            is_prefilling=prefilling,
+            decode_bound=batch.bound,
+            prefill_lens=batch.prefill.seq_lens,
+        )
+    return ExactMetadata(
+        query_start_loc=starts,
+        seq_lens=seq_lens,
+        block_table=table,
+        slot_mapping=kv_slots,
+        query_offsets=rows.offsets,
+        max_query_len=batch.max_query_len,
+        max_seq_len=longest(batch),
+        num_decodes=rows.num_decodes,
+        is_prefilling=prefilling,
+        host_lens=batch.seq_lens,
+    )

@@ -1,0 +1,123 @@
+"""A decoder of the Llama family, composed from the kernels."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from optimist.kernels.card import wide
+from optimist.kernels.kv_cache import allocate
+from optimist.kernels.kv_write import kv_write
+from optimist.kernels.linear import Linear, pack
+from optimist.kernels.metadata import Metadata
+from optimist.kernels.paged_attention import Group, paged_attention, prepare
+from optimist.kernels.rms_norm import rms_norm
+from optimist.kernels.rope import rope_, rotations
+from optimist.kernels.silu_and_mul import silu_and_mul
+from optimist.models.config import ModelConfig
+from optimist.models.rotary import frequencies
+
+
+class Weights(Protocol):
+    """Where a network takes its tensors, by the names of `expected_shapes`."""
+
+    def take(self, *names: str) -> Tensor:
+        """The rows of these tensors one behind the other, in the network's dtype. Each is taken once."""
+        ...
+
+
+class Step(NamedTuple):
+    """What every layer of a step needs. cos, sin: [T, 1, D]. slots: [T]."""
+
+    cos: Tensor
+    sin: Tensor
+    slots: Tensor
+    groups: tuple[Group, ...]
+
+
+class Llama:
+    """Weights on the device and the way through them. Keeps no state between steps.
+
+    Nothing in `forward` reads a tensor on the host.
+    """
+
+    def __init__(self, config: ModelConfig, weights: Weights, dtype: torch.dtype) -> None:
+        self.config = config
+        self.dtype = dtype
+        turns, self._rope_scale = frequencies(config)
+        self._frequencies = torch.from_numpy(turns)
+        self._embedding = weights.take("embed")
+        self._layers = [Layer(config, weights, f"layers.{i}.") for i in range(config.num_layers)]
+        self._norm = weights.take("norm")
+        self._head = pack(self._embedding if config.tie_embeddings else weights.take("head"))
+
+    def allocate_cache(self, blocks: int, block_size: int) -> Tensor:
+        """A KV cache for `forward`, [layers, 2G, blocks + 2, P, D]: see kernels.kv_cache."""
+        config = self.config
+        return allocate(
+            config.num_layers, config.num_kv_heads, blocks, block_size, config.head_dim, self.dtype
+        )
+
+    def forward(
+        self, ids: Tensor, positions: Tensor, cache: Tensor, metadata: Metadata, last: Tensor
+    ) -> Tensor:
+        """Logits after the tokens at indices `last` [S], [S, V] in float32 or wider.
+
+        ids, positions: of the step's tokens, [T] integers. cache: from `allocate_cache`; the tokens'
+        keys and values are written to it. Only the rows at `last` go through the head.
+        """
+        cos, sin = rotations(positions, self._frequencies, self._rope_scale, self.dtype)
+        window = self.config.sliding_window
+        groups = prepare(metadata, cache, dtype=self.dtype, window=window)
+        step = Step(cos, sin, metadata.slot_mapping, groups)
+        x = self._embedding.index_select(0, ids)
+        for layer, kv in zip(self._layers, cache.unbind(0), strict=True):
+            layer.forward(x, kv, step)
+        x = rms_norm(x.index_select(0, last), self._norm, self.config.rms_norm_eps)
+        return self._head(x).to(wide(self.dtype))
+
+
+class Layer:
+    """One layer: attention and feed-forward, each behind a norm and beside a residual."""
+
+    def __init__(self, config: ModelConfig, weights: Weights, prefix: str) -> None:
+        self._config = config
+        self._scale = config.head_dim**-0.5
+        named = tuple(prefix + name for name in ("q", "k", "v"))
+        qkv_bias = (
+            weights.take(*(f"{name}_bias" for name in named)) if config.attention_bias else None
+        )
+        self._attn_norm = weights.take(prefix + "attn_norm")
+        self._qkv = pack(weights.take(*named), qkv_bias)
+        self._qk_norms = self._take_norms(weights, prefix)
+        o_bias = weights.take(prefix + "o_bias") if config.output_bias else None
+        self._o: Linear = pack(weights.take(prefix + "o"), o_bias)
+        self._ffn_norm = weights.take(prefix + "ffn_norm")
+        self._gate_up = pack(weights.take(prefix + "gate", prefix + "up"))
+        self._down = pack(weights.take(prefix + "down"))
+
+    def _take_norms(self, weights: Weights, prefix: str) -> tuple[Tensor, Tensor] | None:
+        if not self._config.qk_norm:
+            return None
+        return weights.take(prefix + "q_norm"), weights.take(prefix + "k_norm")
+
+    def forward(self, x: Tensor, kv: Tensor, step: Step) -> None:
+        """Add what this layer has to say to x [T, E]. kv: this layer's cache, [2G, ., P, D]."""
+        eps = self._config.rms_norm_eps
+        x += self._attention(rms_norm(x, self._attn_norm, eps), kv, step)
+        x += self._down(silu_and_mul(self._gate_up(rms_norm(x, self._ffn_norm, eps))))
+
+    def _attention(self, x: Tensor, kv: Tensor, step: Step) -> Tensor:
+        config = self._config
+        heads, groups = config.num_heads, config.num_kv_heads
+        qkv = self._qkv(x).view(-1, heads + 2 * groups, config.head_dim)
+        if self._qk_norms is not None:
+            q, k = qkv[:, :heads], qkv[:, heads : heads + groups]
+            q.copy_(rms_norm(q, self._qk_norms[0], config.rms_norm_eps))
+            k.copy_(rms_norm(k, self._qk_norms[1], config.rms_norm_eps))
+        rope_(qkv[:, : heads + groups], step.cos, step.sin)
+        kv_write(qkv[:, heads:], kv, step.slots)
+        y = paged_attention(qkv[:, :heads], kv, step.groups, scale=self._scale)
+        return self._o(y.flatten(1))
