@@ -49,8 +49,8 @@ class Worker(Actor[Batch | Resync]):
         self.order = StepOrder(incarnation)
         self._scheduler = scheduler
         self._executor = executor
-        self._batches: _Lane[Batch] = _Lane()
-        self._running: _Lane[_Running] = _Lane()
+        self._batches: _Handover[Batch] = _Handover()
+        self._running: _Handover[_Running] = _Handover()
         self._idle_since = 0.0
 
     def started(self) -> None:
@@ -150,7 +150,7 @@ class _Running(NamedTuple):
     submitted: float
 
 
-class _Lane(Generic[T]):
+class _Handover(Generic[T]):
     """What one task leaves for another, in order. As long as the credit of those who send."""
 
     def __init__(self) -> None:

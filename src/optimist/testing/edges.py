@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from optimist.messages.base import ActorMessage
 from optimist.messages.codec import Codec, encode
+from optimist.testing.gate import Gate
 
 
 class Edge(NamedTuple):
@@ -42,6 +43,7 @@ class Edges:
         self.queues: dict[Edge, deque[ActorMessage]] = {}
         self.watches: list[Watch] = []
         self.arrivals: list[Watch] = []
+        self.gates: dict[tuple[str, str], Gate] = {}
         self._rng = rng
         self._codec = codec
         self._repeat = repeat
@@ -58,7 +60,14 @@ class Edges:
             watch(edge, message)
         if self._codec:
             message = Codec((type(message),)).decode(encode(message))
-        queue = self.queues[edge]
+        gate = self.gates.get((edge.sender, edge.receiver))
+        if gate is None:
+            self._put(edge, message)
+        else:
+            gate.offer(message, lambda released: self._put(edge, released))
+
+    def _put(self, edge: Edge, message: ActorMessage) -> None:
+        queue = self.queues.setdefault(edge, deque())
         queue.append(message)
         inner = "gateway" not in (edge.sender, edge.receiver)
         if inner and self._repeat and self._rng.random() < self._repeat:

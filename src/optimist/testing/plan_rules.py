@@ -16,10 +16,11 @@ class PlanBroken(OptimistError):
 
 
 class PlanRules:
-    """Watches the messages of a world. Counts steps, preemptions and Resyncs on the way."""
+    """Watches the messages of a world. Counts steps, their tokens, preemptions and Resyncs on the way."""
 
     def __init__(self, world: World) -> None:
         self.steps = 0
+        self.tokens = 0
         self.preemptions = 0
         self.resyncs = 0
         self._setup = world.setup
@@ -61,6 +62,7 @@ class PlanRules:
         chunks = plan.prefill.seq_lens.exact() - ints(plan.prefill.starts)
         drafts = int(ints(plan.draft_counts).sum())
         tokens = int(chunks.sum()) + size(plan.decode_slots) + drafts
+        self.tokens += tokens
         if not 0 < tokens <= self._setup.max_batch_tokens:
             raise PlanBroken(f"step {plan.step}: {tokens} tokens")
         if int(chunks.max(initial=1)) > self._setup.max_chunk or int(chunks.min(initial=1)) < 1:

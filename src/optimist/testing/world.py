@@ -16,6 +16,7 @@ from optimist.messages.control import Resync
 from optimist.messages.errors import OptimistError
 from optimist.messages.results import Capacity
 from optimist.testing.edges import Edge, Edges
+from optimist.testing.gate import Gate
 from optimist.testing.gateway_model import GatewayModel
 from optimist.testing.setup import OURS, Parts, Setup
 from optimist.testing.wishes import Wish
@@ -94,6 +95,17 @@ class World:
         self._kills.clear()
         while not self.gateway.rested and (self._due or any(self.edges.queues.values())):
             self.step()
+
+    def rush(self) -> None:
+        """Until nothing moves of itself: what is not there now waits at a gate, or for a time to come."""
+        self._fate()
+        while self._sources():
+            self.step()
+
+    def gate(self, sender: str, receiver: str, *kinds: type[ActorMessage]) -> Gate:
+        """Put a gate between two actors, shut for these kinds of messages."""
+        gate = self.edges.gates[sender, receiver] = Gate(*kinds)
+        return gate
 
     def quiet(self) -> bool:
         """Whether all requests have ended, everybody lives and no message is on its way."""
