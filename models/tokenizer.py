@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from optimist.messages.errors import InvalidRequest, ModelError, RequestFailed
-from optimist.models.chat_template import ChatTemplate
 from optimist.models.gguf.tokenizer import gguf_vocabulary
 from optimist.models.huggingface.tokenizer import huggingface_vocabulary
 from optimist.models.shield import Shield
 from optimist.models.spelling import byte_level_bytes, sentence_piece_bytes
 from optimist.models.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from optimist.models.chat_template import ChatTemplate
 
 
 class Tokenizer:
@@ -102,6 +105,8 @@ class Tokenizer:
     @cached_property
     def chat_template(self) -> ChatTemplate:
         """The model's template. Raises InvalidRequest without one, RequestFailed for a broken one."""
+        from optimist.models.chat_template import ChatTemplate
+
         source = self._vocabulary.chat_template
         if source is None:
             raise InvalidRequest(
