@@ -10,6 +10,7 @@ import anyio
 import msgspec
 
 from optimist.actors.config import EngineConfig
+from optimist.actors.runtime.child import BEAT_SECONDS
 from optimist.actors.runtime.children import Child, LocalChild, Orders, ProcessChild
 from optimist.actors.runtime.host import Host, Outside
 from optimist.actors.runtime.placement import STARTING_ORDER, Layout, layout
@@ -18,7 +19,7 @@ from optimist.actors.runtime.rundir import run_directory
 from optimist.actors.runtime.supervisor import Supervisor
 from optimist.cells import Cells
 from optimist.messages.control import Drain, Fault, Progress, Restarted
-from optimist.messages.errors import EngineBroken
+from optimist.messages.errors import ConfigError, EngineBroken
 from optimist.transport.links import Links
 
 if TYPE_CHECKING:
@@ -102,16 +103,18 @@ async def bring_up(
     model, EngineBroken when an actor does not start in time. An exception of the body comes out as
     it is. Leaving is not interrupted by cancellation: the limits of the actors bound it.
     """
+    _check_limits(config)
     places = layout(config, gateway_here=gateway_here)
     with ExitStack() as stack:
         orders, outside = _outside(stack, places, config, report)
         host = Host(places.local, Cells(config, report, tokenizer).build, outside)
         children = _children(places, host, orders)
+        tree = _tree(config, children)
         failure: BaseException | None = None
         try:
             async with anyio.create_task_group() as group:
                 supervisor = Supervisor(
-                    _tree(config, children),
+                    tree,
                     children,
                     group,
                     lambda message: _tell_gateway(host, children, message),
@@ -131,6 +134,16 @@ async def bring_up(
                 raise
         if failure is not None:
             raise failure
+
+
+def _check_limits(config: EngineConfig) -> None:
+    if config.start_timeout <= 0:
+        raise ConfigError(f"start_timeout: expected > 0 seconds, got {config.start_timeout:g}")
+    if config.hang_timeout <= BEAT_SECONDS:
+        raise ConfigError(
+            f"hang_timeout: expected more than the {BEAT_SECONDS:g} s between two beats, "
+            f"got {config.hang_timeout:g}"
+        )
 
 
 def _outside(

@@ -15,7 +15,10 @@ from optimist.testing.byte_tokenizer import ByteTokenizer
 from optimist.testing.following import Asked
 from optimist.troupe import Troupe, bring_up
 
-pytestmark = pytest.mark.anyio
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"]),
+]
 
 CELLS = ("worker", "builder", "scheduler")
 
