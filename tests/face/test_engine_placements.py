@@ -1,0 +1,83 @@
+"""The same Engine over real actors, in each placement, on the integer model."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+import pytest
+
+from optimist import Engine, SamplingParams
+from optimist.testing.byte_tokenizer import ByteTokenizer
+
+pytestmark = pytest.mark.anyio
+
+INTEGERS = "optimist.testing.integer_model:IntegerExecutor"
+PLACEMENTS = ("inline", "embedded", "processes")
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def run_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+
+
+def make(placement: Any, **options: Any) -> Engine:
+    return Engine(
+        placement=placement,
+        executor=INTEGERS,
+        tokenizer=ByteTokenizer(),
+        executor_options={"vocab_size": 272},
+        max_model_len=2048,
+        **options,
+    )
+
+
+async def idle(engine: Engine) -> None:
+    """Wait until the scheduler, which speaks a few times a second, says that nothing runs."""
+    with anyio.fail_after(10):
+        while engine.gateway.live or engine.stats().running:
+            await anyio.sleep(0.02)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+async def test_answers_are_those_of_the_seed_and_nothing_is_left(placement: str) -> None:
+    params = SamplingParams(max_tokens=24, seed=11, n=2, ignore_eos=True)
+    async with make(placement) as engine:
+        together = await engine.complete("some prompt", params)
+        alone = await engine.complete(
+            "some prompt", SamplingParams(max_tokens=24, seed=together.choices[1].end.seed,
+                                          ignore_eos=True)
+        )  # fmt: skip
+        assert [len(choice.token_ids) for choice in together.choices] == [24, 24]
+        assert together.choices[0].token_ids != together.choices[1].token_ids
+        assert alone.token_ids == together.choices[1].token_ids
+        assert engine.max_model_len == 2048
+    assert psutil.Process().children() == []
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+async def test_leaving_early_frees_the_slot(placement: str) -> None:
+    async with make(placement, credit=64) as engine:
+        async for _ in engine.generate("hi", SamplingParams(max_tokens=1500, ignore_eos=True)):
+            break
+        await idle(engine)
+        result = await engine.complete("hi", SamplingParams(max_tokens=3, ignore_eos=True))
+        assert len(result.token_ids) == 3
+
+
+async def test_opened_and_closed_again_and_again_no_descriptor_is_left() -> None:
+    counts = []
+    for _ in range(4):
+        async with make("embedded") as engine:
+            await engine.complete("hi", SamplingParams(max_tokens=3))
+        counts.append(len(os.listdir("/proc/self/fd")))
+    assert counts[-1] <= counts[0]
