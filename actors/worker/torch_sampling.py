@@ -161,4 +161,5 @@ class SamplingState:
 
 
 def _upload(values: NDArray[np.generic]) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(values))
+    # A field of one record counts as contiguous and keeps the record's stride: copy it in any case.
+    return torch.from_numpy(values.copy())
