@@ -8,10 +8,11 @@ from optimist.actors.scheduler.counters import Counters, Pace
 from optimist.actors.scheduler.deadlines import Deadlines
 from optimist.actors.scheduler.departures import Departures
 from optimist.actors.scheduler.epoch import Epoch, Flight
-from optimist.actors.scheduler.intake import Intake, too_large
+from optimist.actors.scheduler.intake import Intake, unfit
 from optimist.actors.scheduler.planner import Planner
 from optimist.actors.scheduler.prefix_cache import Digest
 from optimist.actors.scheduler.queue import Queue
+from optimist.actors.scheduler.recently import Recently
 from optimist.actors.scheduler.recovery import REFUSED_REPLAY, evacuate, unsettled
 from optimist.actors.scheduler.registry import Registry
 from optimist.actors.scheduler.request import FAR, Request, finish_of, request_of
@@ -64,6 +65,7 @@ class Core:
         self.device: Device | None = None
         self._intake = Intake(config, self.queue)
         self._deadlines = Deadlines()
+        self._recently = Recently()
         self._pace = Pace()
         self._arrivals = 0
 
@@ -84,12 +86,12 @@ class Core:
 
     def cancel(self, cancel: Cancel) -> list[Tokens | Retired]:
         """End a request at once. What its steps in flight bring is thrown away."""
-        request = self.live.get(cancel.request)
+        request = self.live.get(cancel.request) or self._recently.take(cancel.request)
         if request is None:
             return self._ignore("unknown_cancel")
         if cancel.keep is not None:
             self._cut(request, request.prompt_len + max(cancel.keep, 0))
-        return [self._end(request, None)]
+        return [self._end(request, None)] if cancel.request in self.live else []
 
     def grant(self, grant: Grant) -> None:
         """A client has taken tokens: its row may go on."""
@@ -127,6 +129,7 @@ class Core:
             messages += [self._end(r, REFUSED_REPLAY) for r in evacuate(old, self.queue)]
         for request in self.live.values():
             request.digests.clear()
+        self._recently.forget_all()
         self.device = Device(self, capacity)
         self._pace.changed()
         return messages + self._screen(self.queue.requests(), self.device.epoch)
@@ -208,7 +211,7 @@ class Core:
                     )
                 )
                 self._forget(request)
-            elif (problem := too_large(request, epoch.context_limit)) is not None:
+            elif problem := unfit(request, epoch.capacity, epoch.context_limit):
                 messages.append(self._end(request, problem))
         return messages
 
@@ -237,7 +240,10 @@ class Core:
 
     def _forget_ended(self, messages: list[Tokens | Retired]) -> None:
         for message in messages:
-            if isinstance(message, Retired) or message.finish is not None:
+            if isinstance(message, Retired):
+                self._forget(self.live[message.request])
+            elif message.finish is not None:
+                self._recently.add(self.live[message.request])
                 self._forget(self.live[message.request])
 
     def _retired(self, request: Request, problem: Problem | None) -> Retired:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from optimist.actors.scheduler.request import Request
 
@@ -19,6 +19,9 @@ class Deadlines:
         if request.deadline != float("inf"):
             heappush(self._heap, (request.deadline, request.arrival, request))
             self._live.add(request)
+        if len(self._heap) > 2 * len(self._live) + 64:
+            self._heap = [entry for entry in self._heap if entry[2] in self._live]
+            heapify(self._heap)
 
     def remove(self, request: Request) -> None:
         """The request has ended."""

@@ -6,19 +6,28 @@ from optimist.actors.config import SchedulerConfig
 from optimist.actors.scheduler.epoch import Epoch
 from optimist.actors.scheduler.queue import Queue
 from optimist.actors.scheduler.request import Request
+from optimist.actors.scheduler.slots import Ints
+from optimist.messages.base import ints
 from optimist.messages.errors import Problem
+from optimist.messages.results import Capacity
 
 LONGEST_RETRY = 30.0
 """seconds after which another try is suggested at the latest"""
 
 
-def too_large(request: Request, context_limit: int) -> Problem | None:
-    """Why this request can never run here, or None. One that has emitted tokens can be finished."""
+def unfit(request: Request, capacity: Capacity, context_limit: int) -> Problem | None:
+    """Why this request can never run on this device, or None.
+
+    One that has emitted tokens and is too long now can still be finished, so it is not refused.
+    """
     length = len(request.tokens)
     if length == 0:
-        return Problem(
-            code="invalid_request", message="prompt: expected at least one token", field="prompt"
-        )
+        return _invalid("prompt", "expected at least one token, got none")
+    for field, ids in _ids(request):
+        if ids.size and int(ids.max()) >= capacity.vocab_size:
+            return _invalid(
+                field, f"expected token ids below {capacity.vocab_size}, got {int(ids.max())}"
+            )
     if length == request.prompt_len and length + 1 > context_limit:
         message = (
             f"prompt: expected at most {context_limit - 1} tokens, so that one more fits,"
@@ -26,6 +35,19 @@ def too_large(request: Request, context_limit: int) -> Problem | None:
         )
         return Problem(code="too_large", message=message, field="prompt")
     return None
+
+
+def _ids(request: Request) -> tuple[tuple[str, Ints], ...]:
+    """Token ids that the device uses as an index, with the field they come from."""
+    return (
+        ("prompt", request.tokens),
+        ("logit_bias", ints(request.sampling.bias_ids)),
+        ("stop_token_ids", ints(request.sampling.stop_ids)),
+    )
+
+
+def _invalid(field: str, message: str) -> Problem:
+    return Problem(code="invalid_request", message=f"{field}: {message}", field=field)
 
 
 class Intake:

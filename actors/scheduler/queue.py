@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
+from typing import NamedTuple
 
 from optimist.actors.scheduler.request import Request
 
@@ -10,6 +11,14 @@ OVERTAKE_BOUND = 64
 """how many later arrivals may be admitted before a request that could have been"""
 
 _Heap = list[tuple[tuple[int, int], Request]]
+
+
+class QueueStatistics(NamedTuple):
+    """How full a queue is. entries: of the heaps behind it, those of requests that left included."""
+
+    waiting: int
+    parked: int
+    entries: int
 
 
 class Queue:
@@ -26,12 +35,18 @@ class Queue:
         self._waiting: dict[int, Request] = {}
         self._parked: dict[int, Request] = {}
         self._ranked: _Heap = []
+        self._oldest: _Heap = []
         self._overdue: _Heap = []
         self.prompt_tokens = 0
         """tokens of prompts in the queue, parked ones included"""
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._parked)
+
+    def statistics(self) -> QueueStatistics:
+        """Counts at this moment."""
+        heaps = (self._ranked, self._oldest, self._overdue)
+        return QueueStatistics(len(self._waiting), len(self._parked), sum(map(len, heaps)))
 
     def requests(self) -> list[Request]:
         """Everybody in the queue, parked ones last."""
@@ -54,10 +69,11 @@ class Queue:
         """Take the head out, and remember whom it overtook. There must be one."""
         request = self.head()
         assert request is not None
+        if self._first(self._oldest) is not request:
+            for other in self._waiting.values():
+                if other.arrival < request.arrival:
+                    self._overtake(other)
         self.remove(request)
-        for other in self._waiting.values():
-            if other.arrival < request.arrival:
-                self._overtake(other)
         return request
 
     def remove(self, request: Request) -> bool:
@@ -82,6 +98,7 @@ class Queue:
             return
         self._waiting[request.id] = request
         heappush(self._ranked, (request.rank, request))
+        heappush(self._oldest, ((0, request.arrival), request))
         if request.overtaken >= OVERTAKE_BOUND:
             heappush(self._overdue, ((0, request.arrival), request))
         self._compact()
@@ -101,10 +118,7 @@ class Queue:
         if len(self._ranked) > 2 * len(self._waiting) + 64:
             waiting = list(self._waiting.values())
             self._ranked = [(request.rank, request) for request in waiting]
-            self._overdue = [
-                ((0, request.arrival), request)
-                for request in waiting
-                if request.overtaken >= OVERTAKE_BOUND
-            ]
-            heapify(self._ranked)
-            heapify(self._overdue)
+            self._oldest = [((0, request.arrival), request) for request in waiting]
+            self._overdue = [e for e in self._oldest if e[1].overtaken >= OVERTAKE_BOUND]
+            for heap in (self._ranked, self._oldest, self._overdue):
+                heapify(heap)

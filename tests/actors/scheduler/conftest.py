@@ -89,6 +89,7 @@ class Device:
         for row, (slot, generation, query, length, samples) in enumerate(rows):
             resident = self.slots[slot]
             assert resident.generation == generation
+            assert query >= 1, "a row without a query token"
             self.rows_of[resident.request] = self.rows_of.get(resident.request, 0) + 1
             assert length == resident.computed + query, "the length is not the device's own"
             assert query == 1 or row >= batch.num_decodes, "a decode row has one query token"
@@ -168,7 +169,9 @@ class Stream:
 class Rig:
     """Everything around a scheduler. Results wait until `settle` or `step` delivers them."""
 
-    def __init__(self, config: SchedulerConfig, capacity: dict[str, int]) -> None:
+    def __init__(
+        self, config: SchedulerConfig, capacity: dict[str, int], worker: bool = True
+    ) -> None:
         self.now = 100.0
         self.builder: Box[Plan] = Box()
         self.gateway: Box[Tokens | Retired | Resync | SchedulerStats] = Box()
@@ -187,9 +190,14 @@ class Rig:
         self.streams: dict[int, Stream] = {}
         self.results: deque[StepResult] = deque()
         self.plans: list[ExactPlan] = []
+        self.asked: list[Resync] = []
+        self.on_stats: Callable[[SchedulerStats], None] = lambda stats: None
+        self.again: float | None = None
         self._ids = 0
         self.scheduler.started()
-        self.start_worker()
+        self._read()
+        if worker:
+            self.start_worker()
 
     def start_worker(self) -> None:
         """A worker comes up with an empty device; whatever the last one owed is lost."""
@@ -243,7 +251,7 @@ class Rig:
     def turn(self) -> list[ExactPlan]:
         """Let the scheduler plan; the device runs at once, its results wait."""
         before = len(self.builder.sent)
-        self.scheduler.turn()
+        self.again = self.scheduler.turn()
         plans = [plan for plan in self.builder.sent[before:] if isinstance(plan, ExactPlan)]
         for plan in plans:
             batch = apply(plan, block_size=self.device.block_size, incarnation=1)
@@ -302,6 +310,10 @@ class Rig:
                 stream = self.streams[message.request]
                 assert not stream.ended, "a request ended twice"
                 stream.retired = message
+            elif isinstance(message, Resync):
+                self.asked.append(message)
+            else:
+                self.on_stats(message)
         self.gateway.sent.clear()
 
     def _take(self, message: Tokens) -> None:
@@ -335,7 +347,8 @@ def make_rig() -> Callable[..., Rig]:
             for name in list(options)
             if name in capacity and name != "max_batch_tokens"
         }
-        return Rig(SchedulerConfig(**options), capacity)
+        worker = options.pop("worker", True)
+        return Rig(SchedulerConfig(**options), capacity, worker)
 
     return make
 
