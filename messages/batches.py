@@ -64,7 +64,7 @@ class ExactBatch(_Batch, frozen=True, kw_only=True, forbid_unknown_fields=True, 
                 "samples": (self.samples, rows),
             },
         )
-        check_non_negative("ExactBatch", {"slots": self.slots, "draft_counts": self.draft_counts})
+        _check_ids(self, {"query_start_loc": self.query_start_loc, "samples": self.samples})
 
 
 class OptimisticBatch(_Batch, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -89,9 +89,17 @@ class OptimisticBatch(_Batch, frozen=True, kw_only=True, forbid_unknown_fields=T
                 "prefill.slots": (self.prefill.slots, rows - self.num_decodes),
             },
         )
-        check_non_negative(
-            "OptimisticBatch", {"slots": self.slots, "draft_counts": self.draft_counts}
-        )
+        _check_ids(self, {})
 
 
 Batch = ExactBatch | OptimisticBatch
+
+
+def _check_ids(batch: _Batch, more: dict[str, Column]) -> None:
+    shared = {
+        "closed": batch.closed,
+        "slots": batch.slots,
+        "generations": batch.generations,
+        "draft_counts": batch.draft_counts,
+    }
+    check_non_negative(type(batch).__name__, shared | more)

@@ -20,6 +20,9 @@ class Open(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     generation: int
     token_ids: Column
 
+    def __post_init__(self) -> None:
+        check_non_negative("Open", {"token_ids": self.token_ids})
+
 
 class Close(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """Scheduler to proposer, when a request has left its slot."""
@@ -49,7 +52,15 @@ class _Rows(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True,
                 "token_ids": (self.token_ids, total),
             },
         )
-        check_non_negative(name, {"token_ids": self.token_ids})
+        check_non_negative(
+            name,
+            {
+                "slots": self.slots,
+                "generations": self.generations,
+                "counts": self.counts,
+                "token_ids": self.token_ids,
+            },
+        )
 
 
 class Accepted(_Rows, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):

@@ -82,4 +82,12 @@ def _check_decode(plan: ExactPlan | OptimisticPlan, drafts: Column, lengths: int
             "decode_lens or decode_bound": (bytes(4 * lengths), rows),
         },
     )
-    check_non_negative(name, {"decode_slots": plan.decode_slots, "draft_counts": drafts})
+    check_non_negative(
+        name,
+        {
+            "closed": plan.closed,
+            "decode_slots": plan.decode_slots,
+            "decode_generations": plan.decode_generations,
+            "draft_counts": drafts,
+        },
+    )

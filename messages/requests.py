@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from optimist.messages.base import ActorMessage, Column, check_columns, check_non_negative, size
+from optimist.messages.base import ActorMessage, Column, check_non_negative
 from optimist.messages.errors import Problem
 from optimist.messages.results import Logprobs
 from optimist.messages.slots import Sampling
@@ -37,7 +37,12 @@ class Admit(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
     def __post_init__(self) -> None:
         check_non_negative(
-            "Admit", {"prompt_ids": self.prompt_ids, "emitted_ids": self.emitted_ids}
+            "Admit",
+            {
+                "prompt_ids": self.prompt_ids,
+                "emitted_ids": self.emitted_ids,
+                "stop_ids": self.stop_ids,
+            },
         )
 
 
@@ -76,7 +81,6 @@ class Tokens(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True
     finish: FinishReason | None = None
 
     def __post_init__(self) -> None:
-        check_columns("Tokens", {"token_ids": (self.token_ids, size(self.token_ids))})
         check_non_negative("Tokens", {"token_ids": self.token_ids})
 
 

@@ -43,6 +43,15 @@ class Logprobs(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=F
                 "top_values": (self.top_values, total),
             },
         )
+        check_non_negative(
+            "Logprobs",
+            {
+                "tokens": self.tokens,
+                "ranks": self.ranks,
+                "counts": self.counts,
+                "top_ids": self.top_ids,
+            },
+        )
 
 
 class StepResult(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -75,7 +84,16 @@ class StepResult(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=
                 "token_ids": (self.token_ids, int(ints(self.token_counts).sum()) if rows else 0),
             },
         )
-        check_non_negative("StepResult", {"token_ids": self.token_ids, "slots": self.slots})
+        check_non_negative(
+            "StepResult",
+            {
+                "slots": self.slots,
+                "generations": self.generations,
+                "token_counts": self.token_counts,
+                "token_ids": self.token_ids,
+                "drafts_run": self.drafts_run,
+            },
+        )
 
 
 class Capacity(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):

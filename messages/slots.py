@@ -43,6 +43,7 @@ class Sampling(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=F
 
     def __post_init__(self) -> None:
         check_columns("Sampling", {"bias_values": (self.bias_values, size(self.bias_ids))})
+        check_non_negative("Sampling", {"bias_ids": self.bias_ids, "stop_ids": self.stop_ids})
 
 
 class OpenedSlot(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -126,4 +127,12 @@ class PrefillRows(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, g
                 "seq_lens": (bytes(4 * self.seq_lens.count()), rows),
             },
         )
-        check_non_negative("PrefillRows", {"slots": self.slots, "starts": self.starts})
+        check_non_negative(
+            "PrefillRows",
+            {
+                "slots": self.slots,
+                "generations": self.generations,
+                "starts": self.starts,
+                "samples": self.samples,
+            },
+        )
