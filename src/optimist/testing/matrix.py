@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations, product
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from optimist.messages.slots import Sampling
 from optimist.testing.gateway_model import Journal
@@ -83,19 +83,22 @@ def cells() -> list[Cell]:
     return [Cell(*values) for values in every]
 
 
-def pairwise(every: Sequence[Cell]) -> list[Cell]:
-    """A few cells in which every pair of values of two options that occurs at all occurs."""
-    missing = {pair for cell in every for pair in _pairs(cell)}
-    chosen: list[Cell] = []
+Row = TypeVar("Row", bound=tuple[Any, ...])
+
+
+def pairwise(every: Sequence[Row]) -> list[Row]:
+    """A few rows in which every pair of values of two columns that occurs at all occurs."""
+    missing = {pair for row in every for pair in _pairs(row)}
+    chosen: list[Row] = []
     while missing:
-        best = max(every, key=lambda cell: len(missing & set(_pairs(cell))))
+        best = max(every, key=lambda row: len(missing & set(_pairs(row))))
         chosen.append(best)
         missing -= set(_pairs(best))
     return chosen
 
 
-def _pairs(cell: Cell) -> Iterable[tuple[tuple[str, Any], tuple[str, Any]]]:
-    return combinations(cell._asdict().items(), 2)
+def _pairs(row: tuple[Any, ...]) -> Iterable[tuple[tuple[int, Any], tuple[int, Any]]]:
+    return combinations(enumerate(row), 2)
 
 
 Run = Callable[[Cell, Sequence[Wish]], list[Answer]]
@@ -111,8 +114,14 @@ def check_cell(
 ) -> None:
     """Raises MatrixRed where the run's answers are not those of ORACLE."""
     wishes = cell.wishes(vocab_size)
+    check_answers(cell, wishes, _ran(cell, run, wishes), next_token)
+
+
+def check_answers(
+    cell: Cell, wishes: Sequence[Wish], found: Sequence[Answer], next_token: NextToken
+) -> None:
+    """Raises MatrixRed where these answers to the wishes of a cell are not those of ORACLE."""
     expected = [wish.answer(next_token, cell.setup().context_limit) for wish in wishes]
-    found = _ran(cell, run, wishes)
     wrong = [
         f"  request {i}: {got}, expected {wanted}"
         for i, (got, wanted) in enumerate(zip(found, expected, strict=True))

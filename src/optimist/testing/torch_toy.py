@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Self
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.actors.config import WorkerConfig
-from optimist.actors.worker.base import Executor, Limits
+from optimist.actors.worker.base import Executor, Limits, Progress
 from optimist.actors.worker.torch_executor import TorchExecutor
+from optimist.messages.errors import ConfigError
 from optimist.models.base import expected_shapes
 from optimist.models.config import ModelConfig
 from optimist.models.llama import Llama
@@ -60,6 +64,24 @@ def toy_executor(limits: Limits, network: Llama) -> Executor:
         max_batch_tokens=limits.max_batch_tokens,
     )
     return TorchExecutor(network, config)
+
+
+class ToyExecutor(TorchExecutor):
+    """The toy, to be named in a worker's configuration. Options: seed, vocab_size."""
+
+    @classmethod
+    def load(cls, config: WorkerConfig, progress: Progress) -> Self:
+        """Reads no file, and config.dtype does not count."""
+        options = dict(config.executor_options)
+        seed, vocab_size = (
+            int(options.pop("seed", 0)),
+            int(options.pop("vocab_size", TOY.vocab_size)),
+        )
+        if options:
+            raise ConfigError(f"executor_options: ToyExecutor has no {sorted(options)}")
+        torch.set_num_threads(config.threads or 1)
+        progress("toy", 1, 1)
+        return cls(toy_network(replace(TOY, vocab_size=vocab_size), seed), config)
 
 
 class _Taken:

@@ -1,0 +1,59 @@
+"""MATRIX through a whole Engine, in any placement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+
+from optimist.actors.config import Placement
+from optimist.engine import Engine
+from optimist.messages.params import SamplingParams
+from optimist.testing.byte_tokenizer import ByteTokenizer
+from optimist.testing.drain import engine_drained
+from optimist.testing.matrix import Cell
+from optimist.testing.oracle import Answer
+from optimist.testing.wishes import Wish
+
+
+def engine_of(cell: Cell, placement: Placement, **options: Any) -> Engine:
+    """An engine with the options of a cell. options: further ones; executor says which model it runs."""
+    setup = cell.setup()
+    return Engine(
+        None,
+        placement,
+        tokenizer=ByteTokenizer(),
+        depth=setup.depth,
+        max_chunk=setup.max_chunk,
+        prefix_cache=setup.prefix_cache,
+        kv_blocks=setup.num_blocks,
+        block_size=setup.block_size,
+        max_slots=setup.max_slots,
+        max_model_len=setup.max_model_len,
+        **options,
+    )
+
+
+async def answers(engine: Engine, wishes: Sequence[Wish]) -> list[Answer]:
+    """Ask for all wishes, those of one arrival together; then the engine must have come to rest."""
+    found: dict[int, Answer] = {}
+    for arrival in sorted({wish.arrival for wish in wishes}):
+        async with anyio.create_task_group() as tasks:
+            for i, wish in enumerate(wishes):
+                if wish.arrival == arrival:
+                    tasks.start_soon(_ask, engine, i, wish, found)
+    await engine_drained(engine)
+    return [found[i] for i in range(len(wishes))]
+
+
+async def _ask(engine: Engine, i: int, wish: Wish, found: dict[int, Answer]) -> None:
+    params = SamplingParams(
+        max_tokens=wish.max_tokens,
+        temperature=wish.sampling.temperature,
+        seed=wish.sampling.seed,
+        stop_token_ids=wish.stop_ids,
+        ignore_eos=True,
+    )
+    got = await engine.complete(list(wish.prompt_ids), params, want_text=False)
+    found[i] = Answer(list(got.token_ids), got.finish_reason)

@@ -1,0 +1,80 @@
+"""MATRIX through whole engines: each pair of options and placements, on the late integer model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import pytest
+
+from optimist.actors.config import Placement
+from optimist.testing.drain import drained
+from optimist.testing.integer_rule import IntegerModel
+from optimist.testing.matrix import Cell, cells, check_answers, pairwise
+from optimist.testing.oracle import IntegerOracle, NextToken
+from optimist.testing.placements import answers, engine_of
+
+pytestmark = pytest.mark.anyio
+
+LATE = "optimist.testing.late_device:LateDevice"
+TORCH = "optimist.testing.torch_toy:ToyExecutor"
+VOCAB = 272
+PLACEMENTS: tuple[Placement, ...] = ("inline", "embedded", "processes")
+
+
+class Placed(NamedTuple):
+    """A cell and where it runs."""
+
+    depth: int
+    chunk: int
+    cache: bool
+    pool: str
+    batch: int
+    sampling: str
+    placement: Placement
+
+    def cell(self) -> Cell:
+        return Cell(*self[:-1])  # type: ignore[arg-type]
+
+
+PLACED = pairwise([Placed(*cell, placement) for cell in cells() for placement in PLACEMENTS])
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
+    with drained():
+        yield
+
+
+async def check(placed: Placed, executor: str, next_token: NextToken) -> None:
+    cell = placed.cell()
+    wishes = cell.wishes(VOCAB)
+    options = {"executor": executor, "executor_options": {"vocab_size": VOCAB}}
+    async with engine_of(cell, placed.placement, **options) as engine:
+        check_answers(cell, wishes, await answers(engine, wishes), next_token)
+
+
+@pytest.mark.parametrize("placed", PLACED, ids=lambda placed: "-".join(map(str, placed)))
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_cell_equals_the_oracle(placed: Placed) -> None:
+    await check(placed, LATE, IntegerOracle(IntegerModel(vocab_size=VOCAB)))
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+async def test_every_loop_equals_the_oracle(placement: Placement) -> None:
+    placed = Placed(2, 3, True, "small", 7, "seeded", placement)
+    await check(placed, LATE, IntegerOracle(IntegerModel(vocab_size=VOCAB)))
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("placement", PLACEMENTS)
+async def test_the_torch_toy_equals_the_dense_network(placement: Placement) -> None:
+    from optimist.testing.torch_oracle import ToyOracle
+    from optimist.testing.torch_toy import TOY
+
+    placed = Placed(2, 3, True, "small", 7, "greedy", placement)
+    await check(placed, TORCH, ToyOracle(replace(TOY, vocab_size=VOCAB)))
