@@ -1,0 +1,75 @@
+"""`optimist bench`: measures this machine. Numbers, never a verdict."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import msgspec
+
+from optimist.cli.settings import command_value, make_engine
+from optimist.messages.errors import ConfigError
+
+if TYPE_CHECKING:
+    from optimist.cli.parser import Parsed
+
+
+def run(parsed: Parsed) -> int:
+    """Print what was measured: one JSON object, or the same as lines."""
+    match parsed.command:
+        case "bench offline":
+            result = _offline(parsed)
+        case "bench startup":
+            result = _startup()
+        case _:
+            from optimist.bench.actors import measure
+
+            result = measure()
+    if command_value(parsed, "json"):
+        print(msgspec.json.encode(result).decode())
+    else:
+        print("\n".join(lines(result)))
+    return 0
+
+
+def lines(result: dict[str, Any], indent: str = "") -> list[str]:
+    """A nested result as indented lines, names aligned."""
+    width = max((len(name) for name in result), default=0)
+    out = []
+    for name, value in result.items():
+        if isinstance(value, dict):
+            out += [f"{indent}{name}", *lines(value, indent + "    ")]
+        else:
+            out.append(f"{indent}{name:<{width}}  {value}")
+    return out
+
+
+def _offline(parsed: Parsed) -> dict[str, Any]:
+    from optimist.bench.offline import measure
+
+    sizes = {name: command_value(parsed, name) for name in ("requests", "input", "output")}
+    for name, value in sizes.items():
+        if value < 1:
+            raise ConfigError(f"--{name}: expected at least 1, got {value}")
+    engine = make_engine(parsed)
+
+    async def work() -> dict[str, Any]:
+        return await measure(
+            engine, requests=sizes["requests"], prompt=sizes["input"], output=sizes["output"]
+        )
+
+    result = anyio.run(work, backend_options={"use_uvloop": find_spec("uvloop") is not None})
+    config = engine.config
+    return result | {
+        "placement": config.placement,
+        "depth": config.scheduler.depth,
+        "dtype": config.worker.dtype,
+    }
+
+
+def _startup() -> dict[str, Any]:
+    from optimist.bench.startup import measure
+    from optimist.models.default import default_model
+
+    return measure(str(default_model()))

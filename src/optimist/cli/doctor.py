@@ -1,0 +1,117 @@
+"""`optimist doctor`: says what is here, what is missing, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from optimist.cli.settings import command_value
+from optimist.environment import VARIABLES
+from optimist.messages.errors import OptimistError
+
+if TYPE_CHECKING:
+    from optimist.cli.parser import Parsed
+
+NEEDED = ("torch", "numpy", "msgspec", "anyio", "pyzmq", "tokenizers", "starlette", "uvicorn")
+OPTIONAL = {"uvloop": "a faster event loop", "trio": "Engine in trio programs", "triton": "GPUs"}
+
+
+class Finding(NamedTuple):
+    """One thing looked at. good: None where it is only worth knowing."""
+
+    what: str
+    good: bool | None
+    says: str
+
+
+def run(parsed: Parsed) -> int:
+    """Print the findings. Exit status 1 when something that is needed is missing."""
+    findings = examine()
+    if command_value(parsed, "json"):
+        print(msgspec.json.encode([finding._asdict() for finding in findings]).decode())
+    else:
+        width = max(len(finding.what) for finding in findings)
+        for what, good, says in findings:
+            print(f"{_MARKS[good]} {what:<{width}}  {says}")
+    return int(any(finding.good is False for finding in findings))
+
+
+_MARKS = {True: "ok ", False: "BAD", None: "   "}
+
+
+def examine() -> list[Finding]:
+    """Look at everything."""
+    return [
+        Finding("python", sys.version_info >= (3, 11), platform.python_version()),
+        Finding("system", sys.platform == "linux", platform.platform()),
+        Finding("processors", None, f"{len(os.sched_getaffinity(0))} to be used here"),
+        _looked("memory", _memory),
+        *(_installed(name) for name in NEEDED),
+        *(_optional(name, use) for name, use in OPTIONAL.items()),
+        _looked("torch threads", _torch),
+        _looked("default model", _model),
+        _looked("sockets", _sockets),
+        *(
+            Finding(one.name, None, f"{os.environ[one.name]} ({one.effect})")
+            for one in VARIABLES
+            if one.name in os.environ
+        ),
+    ]
+
+
+def _looked(what: str, look: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what, True, look())
+    except (OptimistError, OSError, ImportError) as error:
+        return Finding(what, False, str(error))
+
+
+def _installed(name: str) -> Finding:
+    try:
+        return Finding(name, True, version(name))
+    except PackageNotFoundError:
+        return Finding(name, False, f"not installed: pip install {name}")
+
+
+def _optional(name: str, use: str) -> Finding:
+    try:
+        return Finding(name, True, version(name))
+    except PackageNotFoundError:
+        return Finding(name, None, f"not installed; it is for {use}")
+
+
+def _memory() -> str:
+    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    values = {line.split(":")[0]: int(line.split()[1]) for line in lines}
+    total, free = values["MemTotal"] / 2**20, values["MemAvailable"] / 2**20
+    return f"{free:.1f} GiB of {total:.1f} GiB available"
+
+
+def _torch() -> str:
+    import torch
+
+    return f"{torch.get_num_threads()}; {torch.backends.cpu.get_cpu_capability()}"
+
+
+def _model() -> str:
+    from optimist.models.default import default_model
+    from optimist.models.source import open_source
+
+    path = default_model()
+    open_source(path).close()
+    return f"{path} ({path.stat().st_size / 2**20:.0f} MiB)"
+
+
+def _sockets() -> str:
+    """Sockets of actors are made in a directory of their own below this one."""
+    from optimist.actors.runtime.rundir import run_directory
+
+    with run_directory() as directory:
+        return f"can be made in {directory.parent}"
