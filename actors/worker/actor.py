@@ -47,6 +47,8 @@ class Worker(Actor[Batch | Resync]):
         super().__init__(incarnation)
         self.config = config
         self.order = StepOrder(incarnation)
+        self.ignored = 0
+        """messages of a kind that it does not take"""
         self._scheduler = scheduler
         self._executor = executor
         self._batches: _Handover[Batch] = _Handover()
@@ -60,8 +62,11 @@ class Worker(Actor[Batch | Resync]):
         match message:
             case Resync():
                 self.started()
-            case _ if self._may_run(message):
-                self._batches.put(message)
+            case ExactBatch() | OptimisticBatch():
+                if self._may_run(message):
+                    self._batches.put(message)
+            case _:
+                self.ignored += 1
 
     def accept(self, batch: Batch) -> Ticket | None:
         """Submit a batch whose turn it is; None for any other. Raises what the executor raises."""

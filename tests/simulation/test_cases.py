@@ -189,3 +189,12 @@ def test_a_slow_client_pauses_its_own_row_and_nobody_else() -> None:
     assert tokens_of(world) == {1: 2, 2: 20}
     gate.open()
     check_end(world)
+
+
+@pytest.mark.parametrize("cancel_after", [0, 1])
+def test_add_leave_add_in_any_order_ends_clean(cancel_after: int) -> None:
+    for seed in range(60):
+        wishes = [Wish(prompt(5, i), 6, cancel_after=cancel_after * (i % 2 > 0)) for i in range(4)]
+        world = World(seed, Setup(max_slots=2), wishes)
+        Inspector(world, check=True)
+        check_end(world)

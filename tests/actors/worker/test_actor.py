@@ -227,6 +227,12 @@ async def test_cancelling_waits_for_the_device_and_closes_it() -> None:
     assert executor.calls[-1] == "close"
 
 
+def test_a_message_of_another_kind_is_counted() -> None:
+    worker = Harness(Scripted()).worker
+    worker.receive(Capacity(incarnation=1, **LIMITS._asdict()))  # type: ignore[arg-type]
+    assert worker.ignored == 1
+
+
 def test_without_a_loop_a_batch_is_accepted_when_it_is_its_turn() -> None:
     executor = Scripted()
     worker = Harness(executor).worker
