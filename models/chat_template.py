@@ -11,7 +11,8 @@ from jinja2 import TemplateError, TemplateSyntaxError
 from jinja2.exceptions import SecurityError
 
 from optimist.messages.errors import InvalidRequest, ModelError, RequestFailed
-from optimist.models.template_limits import Budget, BudgetSpent, LimitedEnvironment, join_texts
+from optimist.models.template_limits import Budget, BudgetSpent, join_texts
+from optimist.models.template_sandbox import LimitedEnvironment
 
 MAX_TEMPLATE = 512 * 1024
 """characters of a template; real ones have a tenth of it at most"""
@@ -38,8 +39,7 @@ class ChatTemplate:
                 f"chat template: expected at most {MAX_TEMPLATE} characters, got {len(source)}"
             )
         self._variables = dict(variables or {})
-        environment = LimitedEnvironment()
-        environment.filters["tojson"] = _to_json
+        environment = LimitedEnvironment({"tojson": _to_json})
         environment.globals |= {"raise_exception": _refuse, "strftime_now": _now}
         try:
             self._template = environment.from_string(source)
