@@ -38,4 +38,5 @@ async def story(request: Request, about: str, words: int = 50) -> StreamingRespo
 
 @app.get("/health")
 async def health(request: Request) -> dict[str, object]:
-    return request.app.state.engine.health()._asdict()
+    engine: Engine = request.app.state.engine
+    return engine.health()._asdict()
