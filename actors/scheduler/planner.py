@@ -37,6 +37,7 @@ class Planner:
         self._incarnation = incarnation
         self._budget = min(config.max_batch_tokens, epoch.capacity.max_batch_tokens)
         self._max_chunk = config.max_chunk
+        self._turn = 0
         self._growth = Growth(epoch, departures)
         self._admission = Admission(epoch, queue, departures, self._growth, counters)
 
@@ -63,14 +64,15 @@ class Planner:
         sheet.decode, sheet.decode_lens = rows, lens
 
     def _decode_rows(self) -> Rows:
-        """Slots that may choose another token, the longest unplanned first if not all fit."""
+        """Slots that may choose another token; if they are too many for a step they take turns."""
         slots = self._epoch.slots
         more = slots.settled + slots.min_in_flight < slots.token_limit
         more &= slots.settled + slots.max_in_flight < slots.ceiling
         rows = np.flatnonzero(more & slots.decoding)
         if rows.size > self._budget:
-            order = np.argsort(slots.last_step[rows], kind="stable")[: self._budget]
-            rows = np.sort(rows[order])
+            first = int(np.searchsorted(rows, self._turn))
+            rows = np.roll(rows, -first)[: self._budget]
+            self._turn = int(rows[-1]) + 1
         return rows
 
     def _prefill(self, sheet: Sheet, budget: int) -> int:

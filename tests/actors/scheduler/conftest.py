@@ -193,7 +193,6 @@ class Rig:
         self.asked: list[Resync] = []
         self.on_stats: Callable[[SchedulerStats], None] = lambda stats: None
         self.again: float | None = None
-        self._ids = 0
         self.scheduler.started()
         self._read()
         if worker:
@@ -215,8 +214,7 @@ class Rig:
         """Send an Admit; returns the request's id. An int asks for a fresh prompt of that length."""
         request = fields.pop("request", None)
         if request is None:
-            self._ids += 1
-            request = self._ids
+            request = max(self.streams, default=0) + 1
         ids = (
             [request * 1000 + i for i in range(prompt)] if isinstance(prompt, int) else list(prompt)
         )
@@ -339,7 +337,7 @@ def make_rig() -> Callable[..., Rig]:
             "block_size": 4,
             "max_slots": 8,
             "max_model_len": 128,
-            "max_batch_tokens": 64,
+            "max_batch_tokens": options.pop("worker_batch_tokens", 4096),
             "vocab_size": 2**31 - 1,
         }
         capacity |= {
@@ -347,6 +345,7 @@ def make_rig() -> Callable[..., Rig]:
             for name in list(options)
             if name in capacity and name != "max_batch_tokens"
         }
+        options.setdefault("max_batch_tokens", 64)
         worker = options.pop("worker", True)
         return Rig(SchedulerConfig(**options), capacity, worker)
 

@@ -164,7 +164,7 @@ def test_any_order_of_events(make_rig: Callable[..., Rig], depth: int) -> None:
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         machine,
         settings=settings(
-            max_examples=150,
+            max_examples=60,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=list(HealthCheck),
