@@ -11,8 +11,7 @@ from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.actor import Worker
 from optimist.actors.worker.base import Executor, Ticket
 from optimist.messages.base import ActorMessage
-from optimist.messages.batches import Batch
-from optimist.messages.control import Resync
+from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
 from optimist.messages.errors import OptimistError
 from optimist.messages.results import Capacity
 from optimist.testing.edges import Edge, Edges
@@ -188,15 +187,13 @@ class World:
                 self._turn(source.receiver)
 
     def _deliver(self, edge: Edge, message: ActorMessage) -> None:
-        receiver = self.actors[edge.receiver]
+        receiver: Any = self.actors[edge.receiver]
         if isinstance(message, Capacity):
             self._another_worker(message.incarnation)
-        if isinstance(receiver, Worker) and not isinstance(message, Resync):
-            batch: Any = message
-            if (ticket := receiver.accept(batch)) is not None:
-                self.running.append((batch, ticket))
-        else:
+        if not isinstance(message, ExactBatch | OptimisticBatch):
             receiver.receive(message)
+        elif (ticket := receiver.accept(message)) is not None:
+            self.running.append((message, ticket))
 
     def _another_worker(self, incarnation: int) -> None:
         if 0 < self._worker < incarnation:
