@@ -51,8 +51,11 @@ class Codec(Generic[M]):
             union = union | kind
         self._decoder: msgspec.msgpack.Decoder[M] = msgspec.msgpack.Decoder(union)
 
-    def decode(self, frame: bytes | memoryview) -> M:
-        """The message in a frame. Raises MessageError naming what was expected, what came and where."""
+    def decode(self, frame: bytes | bytearray | memoryview) -> M:
+        """The message in a frame. Raises MessageError naming what was expected, what came and where.
+
+        Raises InvalidRequest, naming the field, for sampling parameters that are out of range.
+        """
         if len(frame) > self.max_bytes:
             raise MessageError(f"frame: expected at most {self.max_bytes} bytes, got {len(frame)}")
         if self.max_depth is not None:
@@ -63,7 +66,7 @@ class Codec(Generic[M]):
             raise MessageError(str(error)) from error
 
 
-def check_depth(frame: bytes | memoryview, limit: int) -> None:
+def check_depth(frame: bytes | bytearray | memoryview, limit: int) -> None:
     """Raise MessageError when arrays and maps nest deeper than `limit`, or claim more than is there.
 
     One pass over the headers, no recursion, nothing allocated from a claimed size.

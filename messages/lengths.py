@@ -49,6 +49,7 @@ class _Opaque(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True,
         def __eq__(self, other: object) -> NoReturn:
             raise TypeError(f"{type(self).__name__} does not compare; use a named accessor")
 
+        __ne__ = __eq__
         __hash__ = None
 
     def count(self) -> int:
