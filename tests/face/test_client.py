@@ -12,7 +12,6 @@ from optimist.messages.errors import (
     EngineClosed,
     EngineEnded,
     InvalidRequest,
-    RequestFailed,
     TooLarge,
 )
 from optimist.messages.params import SamplingParams
@@ -159,7 +158,7 @@ async def test_a_lost_connection_fails_what_ran_and_the_next_request_works(serve
         await client.start()
         chunks = client.generate("hi", LONG)
         await chunks.__anext__()
-    with pytest.raises((RequestFailed, EngineEnded)):
+    with pytest.raises(EngineEnded, match="has ended"):
         async for _ in chunks:
             pass
     async with serve(hello):
