@@ -162,6 +162,7 @@ class _ProcessLife:
         self._asked = False
 
     async def run(self) -> Death | None:
+        status = -1
         async with anyio.create_task_group() as group:
             group.start_soon(self.process.words.read)
             group.start_soon(self._listen)

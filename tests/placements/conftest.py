@@ -1,14 +1,11 @@
-"""The stage can be imported here and in child processes, and run directories are the test's own."""
+"""Run directories are the test's own, and gone when it ends."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from stage import config, right_answers
+from integer_stage import config, right_answers
 
 from optimist.actors.config import EngineConfig
 from optimist.testing.byte_tokenizer import ByteTokenizer

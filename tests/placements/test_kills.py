@@ -8,8 +8,9 @@ from pathlib import Path
 
 import anyio
 import pytest
-from stage import Audience, config, gone, right_answers, until
+from integer_stage import Audience, config, gone, right_answers, until
 
+from optimist.actors.config import Placement
 from optimist.messages.errors import EngineBroken
 from optimist.testing.byte_tokenizer import ByteTokenizer
 from optimist.testing.following import Asked
@@ -80,12 +81,12 @@ async def test_the_embedded_worker_killed_while_busy_every_stream_continues() ->
 
 @pytest.mark.parametrize("placement", ["inline", "embedded", "processes"])
 async def test_a_worker_that_raises_is_replaced_and_every_stream_continues(
-    placement: str, tmp_path: Path
+    placement: Placement, tmp_path: Path
 ) -> None:
     left = tmp_path / "left"
     left.write_text("once")
     options = {"how": "raise", "step": 5, "left": str(left)}
-    failing = config(placement, executor="stage:Fails", options=options)  # type: ignore[arg-type]
+    failing = config(placement, executor="integer_stage:Fails", options=options)
     async with bring_up(failing, ByteTokenizer(272)) as troupe:
         await right_answers(troupe)
         assert troupe.restarts == 1
@@ -109,7 +110,7 @@ async def test_past_the_budget_every_open_request_ends_naming_actor_status_and_l
     left = tmp_path / "left"
     left.write_text("\n".join("many"))
     options = {"how": "exit", "step": 3, "left": str(left)}
-    failing = config("processes", executor="stage:Fails", options=options, restarts=0)
+    failing = config("processes", executor="integer_stage:Fails", options=options, restarts=0)
     errors: list[str] = []
 
     async with bring_up(failing, ByteTokenizer(272)) as troupe:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from stage import Audience, config, gone, right_answers, until
+from integer_stage import Audience, config, gone, right_answers, until
 
 from optimist.actors.config import Placement
 from optimist.testing.byte_tokenizer import ByteTokenizer
@@ -44,10 +44,11 @@ def nothing_is_left(run_root: Path) -> Iterator[None]:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("placement", PLACEMENTS)
-async def test_twenty_cycles_leave_no_descriptor_and_no_thread(
+async def test_many_cycles_leave_no_descriptor_and_no_thread(
     placement: Placement, anyio_backend: tuple[str, dict[str, bool]]
 ) -> None:
     plain = anyio_backend == ("asyncio", {"use_uvloop": False})
+    cycles = (10 if placement == "processes" else 20) if plain else 3
 
     async def cycle() -> None:
         async with bring_up(config(placement), ByteTokenizer(272)) as troupe:
@@ -56,7 +57,7 @@ async def test_twenty_cycles_leave_no_descriptor_and_no_thread(
     await cycle()
     gc.collect()
     before = descriptors(), threading.active_count()
-    for _ in range(20 if plain else 3):
+    for _ in range(cycles):
         await cycle()
     gc.collect()
     assert descriptors() <= before[0]
@@ -93,9 +94,10 @@ async def test_cancelled_while_it_stops(placement: Placement) -> None:
 
 @pytest.mark.anyio
 async def test_cancelled_while_it_waits_for_a_child_that_does_not_stop() -> None:
+    pids: list[int] = []
     with anyio.CancelScope() as scope:
         async with bring_up(config("processes", stop_timeout=0.5), ByteTokenizer(272)) as troupe:
-            pids = list(troupe.pids.values())
+            pids += troupe.pids.values()
             os.kill(troupe.pids["scheduler"], signal.SIGSTOP)
             scope.deadline = anyio.current_time() + 0.1
     assert all(gone(pid) for pid in pids)

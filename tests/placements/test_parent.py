@@ -9,8 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import integer_stage
 import pytest
-from stage import gone
 
 from optimist.actors.runtime.rundir import run_directory
 
@@ -18,7 +18,7 @@ HOST = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import anyio
-from stage import Audience, config, until
+from integer_stage import Audience, config, until
 from optimist.testing.byte_tokenizer import ByteTokenizer
 from optimist.testing.following import Asked
 from optimist.troupe import bring_up
@@ -41,17 +41,17 @@ anyio.run(main)
 def test_no_process_outlives_it_and_the_next_start_clears_the_directory(
     how: signal.Signals, run_root: Path
 ) -> None:
-    here = str(Path(__file__).parent)
+    support = str(Path(integer_stage.__file__).parent)
     with subprocess.Popen(
-        [sys.executable, "-c", HOST, here], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", HOST, support], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as host:
         assert host.stdout is not None
         pids = [int(pid) for pid in host.stdout.readline().split()]
-        assert len(pids) == 3 and not any(gone(pid) for pid in pids)
+        assert len(pids) == 3 and not any(integer_stage.gone(pid) for pid in pids)
         host.send_signal(how)
         assert host.wait(20) != 0
     limit = time.monotonic() + 10
-    while not all(gone(pid) for pid in pids):
+    while not all(integer_stage.gone(pid) for pid in pids):
         assert time.monotonic() < limit, "an orphan is left"
         time.sleep(0.01)
     left = list(run_root.iterdir())

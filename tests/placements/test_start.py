@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from stage import Sleeps, config, gone, right_answers, until
+from integer_stage import Sleeps, config, gone, right_answers, until
 
 from optimist.actors.config import EngineConfig, Placement, SchedulerConfig
 from optimist.messages.control import Progress
@@ -31,20 +31,20 @@ async def fails_to_start(placement: EngineConfig) -> None:
 @pytest.mark.parametrize("placement", PLACEMENTS)
 async def test_a_broken_model_is_raised_as_it_is(placement: Placement) -> None:
     with pytest.raises(ModelError, match=r"^model\.gguf: blk\.0\.attn_q\.weight: truncated$"):
-        await fails_to_start(config(placement, executor="stage:Raises"))
+        await fails_to_start(config(placement, executor="integer_stage:Raises"))
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
 async def test_a_bug_while_loading_names_actor_and_exception(placement: Placement) -> None:
     text = "^worker did not start: ZeroDivisionError: weights by zero"
     with pytest.raises(EngineBroken, match=text):
-        await fails_to_start(config(placement, executor="stage:Crashes"))
+        await fails_to_start(config(placement, executor="integer_stage:Crashes"))
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS[1:])
 async def test_an_exit_while_loading_names_status_and_last_words(placement: Placement) -> None:
     with pytest.raises(EngineBroken, match="exited with status 3") as broken:
-        await fails_to_start(config(placement, executor="stage:Exits"))
+        await fails_to_start(config(placement, executor="integer_stage:Exits"))
     assert "cannot allocate memory" in str(broken.value)
 
 
@@ -53,7 +53,9 @@ async def test_a_device_that_never_answers_fails_the_start_in_time(placement: Pl
     try:
         with anyio.fail_after(20):
             with pytest.raises(EngineBroken, match=r"not ready within 0\.5 s"):
-                await fails_to_start(config(placement, executor="stage:Sleeps", start_timeout=0.5))
+                await fails_to_start(
+                    config(placement, executor="integer_stage:Sleeps", start_timeout=0.5)
+                )
     finally:
         Sleeps.released.set()
     Sleeps.released.clear()
@@ -63,9 +65,12 @@ async def test_a_device_that_never_answers_fails_the_start_in_time(placement: Pl
 @pytest.mark.parametrize(
     ("executor", "message"),
     [
-        ("stage:Nothing", "worker.executor: cannot import 'stage:Nothing'"),
+        ("integer_stage:Nothing", "worker.executor: cannot import 'integer_stage:Nothing'"),
         ("nothing_at_all:Executor", "cannot import 'nothing_at_all:Executor'"),
-        ("stage:ASKED", "worker.executor: expected a subclass of Executor, got 'stage:ASKED'"),
+        (
+            "integer_stage:ASKED",
+            "worker.executor: expected a subclass of Executor, got 'integer_stage:ASKED'",
+        ),
         ("torch.nn", "worker.executor: expected torch or module:Class, got 'torch.nn'"),
     ],
 )
@@ -117,7 +122,7 @@ async def test_progress_is_reported(placement: Placement) -> None:
 @pytest.mark.parametrize("placement", PLACEMENTS)
 async def test_cancelled_while_it_starts_nothing_is_left(placement: Placement) -> None:
     told: list[Progress] = []
-    sleeping = config(placement, executor="stage:Sleeps")
+    sleeping = config(placement, executor="integer_stage:Sleeps")
     try:
         async with anyio.create_task_group() as group:
 
@@ -144,7 +149,7 @@ async def test_an_exception_of_the_body_comes_out_as_it_is() -> None:
 
 async def test_a_second_start_after_a_failed_one_works(run_root: Path) -> None:
     with pytest.raises(ModelError):
-        await fails_to_start(config("processes", executor="stage:Raises"))
+        await fails_to_start(config("processes", executor="integer_stage:Raises"))
     assert list(run_root.iterdir()) == []
     async with bring_up(config("processes"), ByteTokenizer(272)) as troupe:
         pids = list(troupe.pids.values())

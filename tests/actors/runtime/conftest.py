@@ -1,4 +1,4 @@
-"""Child processes find the scripted cells beside the tests."""
+"""Child processes find the scripted cells."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+import scripted_cells
 
 
 @pytest.fixture(autouse=True)
 def scripted_cells_importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
+    monkeypatch.setenv("PYTHONPATH", str(Path(scripted_cells.__file__).parent), prepend=os.pathsep)
