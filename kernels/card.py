@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import Tensor
 
 AXES: Mapping[str, str] = {
     "T": "query tokens of the step",
@@ -53,6 +54,11 @@ class Card:
             torch.bfloat16: (8e-3, 8e-3),
         }
     )
+
+    def assert_near(self, got: Tensor, want: Tensor) -> None:
+        """Raise AssertionError unless got is within this card's tolerance of want, NaN nowhere."""
+        rtol, atol = self.tolerance[want.dtype]
+        torch.testing.assert_close(got, want, rtol=rtol, atol=atol)
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:

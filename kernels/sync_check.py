@@ -68,7 +68,8 @@ def readback(tensor: Tensor) -> NDArray[Any]:
     """The one door from the device to the host: the tensor's values, as an array of its own."""
     _doors.open += 1
     try:
-        return np.array(tensor.detach().cpu().numpy())
+        # A copy: memory that numpy has seen counts as host memory from then on.
+        return np.asarray(tensor.detach().to("cpu", copy=True).numpy())
     finally:
         _doors.open -= 1
 

@@ -51,13 +51,18 @@ class SlotState:
     def open_slot(self, opened: OpenedSlot) -> None:
         """A request moves in: its tokens go to the device, its table row is empty."""
         (slot,) = self._checked("opened.slot", np.array([opened.slot]))
-        tokens = size(opened.token_ids)
+        tokens, ids = size(opened.token_ids), ints(opened.token_ids)
         if not opened.cached_len < tokens < self.width:
             raise MessageError(
                 f"opened.token_ids: expected more than cached_len {opened.cached_len} and fewer than "
                 f"{self.width}, got {tokens} in slot {slot}"
             )
-        self.token_ids[slot, :tokens] = torch.from_numpy(ints(opened.token_ids).copy())
+        if ids.max() >= self._limits.vocab_size:
+            raise MessageError(
+                f"opened.token_ids: expected tokens below {self._limits.vocab_size}, "
+                f"got {ids.max()} in slot {slot}"
+            )
+        self.token_ids[slot, :tokens] = torch.from_numpy(ids.copy())
         self.computed[slot] = opened.cached_len
         self.block_table[slot] = null_block(self.cache)
         self._generations[slot] = opened.generation

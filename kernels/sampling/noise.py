@@ -13,6 +13,7 @@ from torch import Tensor
 
 _GOLDEN = -1640531527  # 0x9e3779b9 as int32: spreads neighbouring ids
 _FIRST, _SECOND = 2146121005, -2073254261  # 0x7feb352d, 0x846ca68b
+_OTHER = -2048144789  # 0x85ebca6b: seed 0 at position 0 is as good as any
 _LIMIT = 1.0 - 2.0**-24
 
 
@@ -28,8 +29,8 @@ def mix(x: Tensor) -> Tensor:
 def keys(seed: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
     """Two int32 words for each row. seed, position: [S] int64."""
     low, high, at = seed.to(torch.int32), (seed >> 32).to(torch.int32), position.to(torch.int32)
-    first = mix(mix(mix(low) ^ high) ^ at)
-    return first, mix(first ^ _GOLDEN)
+    # The second must not be a function of the first: for one token id they would cancel in every row.
+    return mix(mix(mix(low ^ _OTHER) ^ high) ^ at), mix(mix(mix(at ^ _GOLDEN) ^ high) ^ low)
 
 
 def gumbel(seed: Tensor, position: Tensor, ids: Tensor) -> Tensor:

@@ -28,8 +28,9 @@ def mix(x: int) -> int:
 
 def uniform_bits(seed: int, position: int, token: int) -> int:
     """31 bits that depend on these three and on nothing else."""
-    first = mix(mix(mix(seed & _WORD) ^ (seed >> 32 & _WORD)) ^ (position & _WORD))
-    second = mix(first ^ 0x9E3779B9)
+    low, high, at = seed & _WORD, seed >> 32 & _WORD, position & _WORD
+    first = mix(mix(mix(low ^ 0x85EBCA6B) ^ high) ^ at)
+    second = mix(mix(mix(at ^ 0x9E3779B9) ^ high) ^ low)
     return mix(mix((token * 0x9E3779B9 & _WORD) ^ first) ^ second) & 0x7FFFFFFF
 
 

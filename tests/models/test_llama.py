@@ -130,9 +130,7 @@ class Paged:
     def step(self, chunks: dict[int, int]) -> dict[int, Tensor]:
         """Compute the next so many tokens of these texts; the logits behind the last of each."""
         rows = sorted(chunks, key=lambda row: chunks[row] > 1)
-        positions = [
-            torch.arange(self.done[row], self.done[row] + chunks[row]) for row in rows
-        ]
+        positions = [torch.arange(self.done[row], self.done[row] + chunks[row]) for row in rows]
         for row in rows:
             self.done[row] += chunks[row]
         slots = [
@@ -182,9 +180,7 @@ def test_chunks_and_decodes_equal_the_dense_network(variant: dict[str, Any]) -> 
 
 @pytest.mark.parametrize(("dtype", "near"), [(torch.float32, 1e-4), (torch.bfloat16, 0.06)])
 @pytest.mark.parametrize("variant", [VARIANTS["plain"], VARIANTS["everything"]], ids=str)
-def test_narrower_dtypes_are_near(
-    variant: dict[str, Any], dtype: torch.dtype, near: float
-) -> None:
+def test_narrower_dtypes_are_near(variant: dict[str, Any], dtype: torch.dtype, near: float) -> None:
     config = dataclasses.replace(BASE, **variant)
     weights = Drawn(config, dtype)
     weights.tensors = {name: w.to(dtype).double() for name, w in weights.tensors.items()}

@@ -76,9 +76,7 @@ def test_llama3_keeps_high_slows_low_and_blends_between() -> None:
 
 @pytest.mark.parametrize("truncate", [True, False])
 def test_yarn_ramps_over_dimensions(truncate: bool) -> None:
-    scaling = YarnRope(
-        factor=4.0, original_max_len=2048, attention_factor=1.3, truncate=truncate
-    )
+    scaling = YarnRope(factor=4.0, original_max_len=2048, attention_factor=1.3, truncate=truncate)
     found = scaled(scaling)
     turns = 2048 * PLAIN / (2 * math.pi)
     assert_allclose(found[turns > 40], PLAIN[turns > 40])

@@ -88,9 +88,7 @@ def test_progress_ends_with_every_tensor(tmp_path: Path, tensors: dict[str, Tens
 
 
 @pytest.mark.parametrize("lost", ["model.layers.1.mlp.up_proj.weight", "model.norm.weight"])
-def test_a_missing_tensor_is_named(
-    tmp_path: Path, tensors: dict[str, Tensor], lost: str
-) -> None:
+def test_a_missing_tensor_is_named(tmp_path: Path, tensors: dict[str, Tensor], lost: str) -> None:
     del tensors[lost]
     with pytest.raises(ModelError, match=lost.removesuffix(".weight")):
         load_model(write(tmp_path, tensors), torch.float32)
@@ -102,9 +100,7 @@ def test_a_tensor_that_nobody_takes_is_named(tmp_path: Path, tensors: dict[str, 
         load_model(write(tmp_path, tensors), torch.float32)
 
 
-def test_a_tensor_taken_twice_or_never_is_named(
-    tmp_path: Path, tensors: dict[str, Tensor]
-) -> None:
+def test_a_tensor_taken_twice_or_never_is_named(tmp_path: Path, tensors: dict[str, Tensor]) -> None:
     with open_source(write(tmp_path, tensors)) as source:
         weights = FileWeights(source, torch.float32, lambda what, done, total: None)
         for name in source.names():
