@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from optimist.messages.errors import ModelError
 
+MAX_SIZE = 2**31 - 1
+"""lengths and token ids travel as int32"""
 MAX_LAYERS = 4096
 """more than that is taken for a damaged file before anything is sized by it"""
+
+
+def _check_positive(**values: float) -> None:
+    """Raise ModelError unless every value is above 0 and finite."""
+    for name, value in values.items():
+        if not 0 < value < inf:
+            raise ModelError(f"{name}: expected more than 0, got {value}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,6 +30,9 @@ class LinearRope:
     """Positions divided by `factor`."""
 
     factor: float
+
+    def __post_init__(self) -> None:
+        _check_positive(factor=self.factor)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +47,18 @@ class Llama3Rope:
     low_freq_factor: float
     high_freq_factor: float
     original_max_len: int
+
+    def __post_init__(self) -> None:
+        _check_positive(
+            factor=self.factor,
+            low_freq_factor=self.low_freq_factor,
+            original_max_len=self.original_max_len,
+        )
+        if not self.low_freq_factor < self.high_freq_factor < inf:
+            raise ModelError(
+                f"high_freq_factor: expected more than low_freq_factor {self.low_freq_factor}, "
+                f"got {self.high_freq_factor}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,12 +76,25 @@ class YarnRope:
     beta_slow: float = 1.0
     truncate: bool = True
 
+    def __post_init__(self) -> None:
+        _check_positive(
+            factor=self.factor,
+            original_max_len=self.original_max_len,
+            attention_factor=self.attention_factor,
+            beta_fast=self.beta_fast,
+            beta_slow=self.beta_slow,
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FactorsRope:
     """Frequency i divided by `factors[i]`, [head_dim / 2]: a scaling that a file spells out."""
 
     factors: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for index, factor in enumerate(self.factors):
+            _check_positive(**{f"rope factors[{index}]": factor})
 
 
 RopeScaling = PlainRope | LinearRope | Llama3Rope | YarnRope | FactorsRope
@@ -98,9 +136,12 @@ class ModelConfig:
     bos_id: int | None = None
 
     def __post_init__(self) -> None:
+        _check_positive(**{name: getattr(self, name) for name in _POSITIVE})
+        if isinstance(self.rope_scaling, YarnRope) and self.rope_theta <= 1:
+            raise ModelError(f"rope_theta: YaRN expects more than 1, got {self.rope_theta}")
         for name in _POSITIVE:
-            if (value := getattr(self, name)) <= 0:
-                raise ModelError(f"{name}: expected more than 0, got {value}")
+            if getattr(self, name) > MAX_SIZE:
+                raise ModelError(f"{name}: expected at most {MAX_SIZE}, got {getattr(self, name)}")
         if self.num_layers > MAX_LAYERS:
             raise ModelError(f"num_layers: expected at most {MAX_LAYERS}, got {self.num_layers}")
         if self.num_heads % self.num_kv_heads:

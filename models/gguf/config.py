@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log
+from math import inf, log
 from pathlib import Path
 
 from optimist.messages.errors import ModelError
@@ -168,7 +168,7 @@ class _Reader:
 
     def _yarn(self) -> YarnRope:
         factor = self._real("rope.scaling.factor")
-        if factor < 1.0:
+        if not 1.0 <= factor < inf:
             raise self._refused("rope.scaling.factor", "at least 1", factor)
         own = self._real("rope.scaling.yarn_attn_factor", self._real("rope.scaling.attn_factor", 1))
         return YarnRope(

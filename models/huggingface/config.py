@@ -44,8 +44,9 @@ def huggingface_config(folder: Path) -> ModelConfig:
     hidden, heads = file.integer("hidden_size"), file.integer("num_attention_heads")
     if heads <= 0:
         raise file.refused("num_attention_heads", "more than 0")
-    positions = max_positions(file, rope)
     try:
+        scaling = rope_scaling(file, rope)
+        positions = max_positions(file, scaling)
         return ModelConfig(
             architecture=architecture,
             vocab_size=file.integer("vocab_size"),
@@ -58,7 +59,7 @@ def huggingface_config(folder: Path) -> ModelConfig:
             max_model_len=positions,
             rms_norm_eps=file.real("rms_norm_eps", 1e-6),
             rope_theta=rope.real("rope_theta", file.real("rope_theta", 10000.0)),
-            rope_scaling=rope_scaling(file, rope),
+            rope_scaling=scaling,
             tie_embeddings=file.flag("tie_word_embeddings", False),
             attention_bias=architecture == "qwen2" or file.flag("attention_bias", False),
             output_bias=architecture != "qwen2" and file.flag("attention_bias", False),

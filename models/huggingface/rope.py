@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log
+from math import inf, log
 
 from optimist.models.config import (
     LinearRope,
@@ -64,12 +64,12 @@ def rope_scaling(file: JsonFile, rope: JsonFile) -> RopeScaling:
     raise rope.refused(_key(rope), "default, linear, dynamic, llama3 or yarn")
 
 
-def max_positions(file: JsonFile, rope: JsonFile) -> int:
+def max_positions(file: JsonFile, scaling: RopeScaling) -> int:
     """Positions that the model is good for: YaRN stretches the original ones by its factor."""
     stated = file.integer("max_position_embeddings", 2048)
-    if _kind(rope) != "yarn":
-        return stated
-    return max(stated, int(_original(file, rope) * rope.real("factor")))
+    if isinstance(scaling, YarnRope):
+        return max(stated, int(scaling.original_max_len * scaling.factor))
+    return stated
 
 
 def _key(rope: JsonFile) -> str:
@@ -88,7 +88,7 @@ def _original(file: JsonFile, rope: JsonFile) -> int:
 
 def _yarn(rope: JsonFile, original: int) -> YarnRope:
     factor = rope.real("factor")
-    if factor < 1.0:
+    if not 1.0 <= factor < inf:
         raise rope.refused("factor", "at least 1")
     return YarnRope(
         factor=factor,

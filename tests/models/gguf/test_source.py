@@ -154,9 +154,17 @@ def test_rope_factors_in_the_file_become_part_of_the_config(tmp_path: Path) -> N
 
 def test_rope_factors_of_another_length_are_refused(tmp_path: Path) -> None:
     tensors = files.gguf_tensors(files.weights(files.shapes()))
-    tensors["rope_freqs.weight"] = files.GgufTensor((8,), 0, bytes(32))
+    tensors["rope_freqs.weight"] = files.GgufTensor((8,), 0, np.ones(8, np.float32).tobytes())
     said = refusal(write(tmp_path / "m.gguf", files.gguf_metadata(), tensors))
     assert "tensor rope_freqs.weight: needed shape [4], got [8]" in said
+
+
+def test_a_rope_factor_that_is_no_factor_is_refused(tmp_path: Path) -> None:
+    tensors = files.gguf_tensors(files.weights(files.shapes()))
+    factors = np.array([1, 1, 0, 8], np.float32)
+    tensors["rope_freqs.weight"] = files.GgufTensor((4,), 0, factors.tobytes())
+    said = refusal(write(tmp_path / "m.gguf", files.gguf_metadata(), tensors))
+    assert "rope factors[2]: expected more than 0, got 0.0" in said
 
 
 def test_nothing_at_the_path_is_refused(tmp_path: Path) -> None:
