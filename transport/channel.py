@@ -20,7 +20,7 @@ from optimist.transport.endpoints import (
     serve_curve,
     use_curve,
 )
-from optimist.transport.links import Links, Owner
+from optimist.transport.links import Links, Owner, send_now
 from optimist.transport.readiness import SocketWaker
 from optimist.transport.waker import checkpoint
 
@@ -146,7 +146,7 @@ class PushRef(Generic[M]):
     """The address of an actor in another process: one connected PUSH socket.
 
     accepts: the message classes of the receiver; another class is refused with its name.
-    capacity: messages that may wait on this side, roughly.
+    capacity: messages that may be on their way at once; some more fit.
 
     What is sent before the receiver listens waits for it. While it is dead, messages wait up to the
     capacity for its successor, and beyond that they are lost and counted: a dead receiver never
@@ -176,7 +176,8 @@ class PushRef(Generic[M]):
         self._connected = False
         self._sent = 0
         with links.making(zmq.PUSH, self.close) as self._socket:
-            self._socket.sndhwm = capacity
+            # Room is given back in halves of the mark, so that only half of it is certain.
+            self._socket.sndhwm = 2 * capacity
             self._socket.reconnect_ivl = RECONNECT_MS
             if curve is not None:
                 use_curve(self._socket, curve)
@@ -220,15 +221,14 @@ class PushRef(Generic[M]):
                 f"{type(message).__name__}: expected at most {self._max_bytes} bytes, "
                 f"got {len(frame)}"
             )
-        try:
-            self._socket.send(frame, zmq.DONTWAIT)
-        except zmq.Again:
-            if self.connected:
-                raise MailboxFull(
-                    f"{self._endpoint}: the receiver lives and does not read; "
-                    f"no room for {type(message).__name__}"
-                ) from None
-            self.lost += 1
+        if send_now(self._socket, frame):
+            return
+        if self.connected:
+            raise MailboxFull(
+                f"{self._endpoint}: the receiver lives and does not read; "
+                f"no room for {type(message).__name__}"
+            )
+        self.lost += 1
 
     def close(self) -> None:
         """Disconnect. What has not left is lost, and so is what is sent later. May be called twice."""

@@ -10,7 +10,7 @@ from optimist.messages.codec import MAX_CLIENT_BYTES
 from optimist.messages.errors import PeerGone, WrongOwner
 from optimist.transport.base import EndOfInbox
 from optimist.transport.endpoints import CurveKeys, check_connect, use_curve
-from optimist.transport.links import Links, Owner
+from optimist.transport.links import Links, Owner, send_now
 from optimist.transport.readiness import SocketWaker
 from optimist.transport.waker import checkpoint, running_loop
 
@@ -90,13 +90,10 @@ class Dealer:
         if not self._up:
             return False
         try:
-            self._socket.send(frame, zmq.DONTWAIT)
-        except zmq.Again:
-            return False
+            return send_now(self._socket, frame)
         finally:
             # The send may have taken the readiness that the parked receiver waits for.
             self._waker.wake()
-        return True
 
     def receive_nowait(self) -> bytes | None:
         """The next frame, or None. A message of several frames is dropped and counted.

@@ -136,6 +136,24 @@ class Links:
         self.close()
 
 
+def send_now(socket: zmq.Socket[bytes], frame: bytes, identity: bytes | None = None) -> bool:
+    """Send a frame, to one of a ROUTER's peers or to whom else, without waiting.
+
+    False when there is no room, or nobody to take it. Raises zmq.ZMQError for any other reason.
+    """
+    for _ in range(2):
+        try:
+            if identity is not None:
+                socket.send(identity, zmq.DONTWAIT | zmq.SNDMORE)
+            socket.send(frame, zmq.DONTWAIT)
+        except zmq.Again:
+            # A send notices room only about once a millisecond; reading EVENTS notices it now.
+            socket.getsockopt(zmq.EVENTS)
+        else:
+            return True
+    return False
+
+
 def _left(owner: Owner, context: zmq.Context[zmq.Socket[bytes]], sockets: set[Any]) -> None:
     """What happens to links that were never closed, once nobody can reach them."""
     if owner.forked:

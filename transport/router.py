@@ -13,7 +13,7 @@ from optimist.messages.errors import MessageError, OptimistError, PeerGone
 from optimist.transport.base import EndOfInbox
 from optimist.transport.channel import BAD_FRAMES_AT_ONCE, bind, ignore
 from optimist.transport.endpoints import CurveKeys, check_bind, remove_file, serve_curve
-from optimist.transport.links import Links, Owner
+from optimist.transport.links import Links, Owner, send_now
 from optimist.transport.readiness import SocketWaker
 from optimist.transport.waker import checkpoint
 
@@ -116,9 +116,7 @@ class Router:
         if self._closed:
             raise PeerGone("client: the router is closed")
         try:
-            self._socket.send_multipart((identity, frame), zmq.DONTWAIT)
-        except zmq.Again:
-            return False
+            return send_now(self._socket, frame, identity)
         except zmq.ZMQError as error:
             if error.errno == errno.EHOSTUNREACH:
                 raise PeerGone(f"client {identity.hex()}: not connected") from None
@@ -127,7 +125,6 @@ class Router:
             # The send may have taken the readiness that the parked receiver waits for.
             if self._waker.parked and self._waker.readable():
                 self._waker.wake()
-        return True
 
     def fileno(self) -> int:
         """The descriptor that turns readable when the socket has something new to look at."""

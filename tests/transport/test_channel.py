@@ -194,6 +194,16 @@ async def test_a_receiver_that_lives_and_does_not_read_is_a_credit_violation(
     assert ref.lost == 0
 
 
+async def test_a_sender_within_its_credit_never_finds_it_full(links: Links, sockets: Path) -> None:
+    credit = 64
+    inbox = PullInbox(links, ipc(sockets, "a"), (Beat,))
+    ref = PushRef(links, inbox.endpoint, (Beat,), capacity=credit)
+    for _ in range(200):
+        for number in range(credit):
+            ref.send(beat(number, "x" * 1000))
+        assert [(await take(inbox)).incarnation for _ in range(credit)] == list(range(credit))
+
+
 async def test_close_ends_a_parked_receiver_and_removes_the_socket_file(
     links: Links, sockets: Path
 ) -> None:

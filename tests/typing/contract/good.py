@@ -9,6 +9,7 @@ from optimist.messages.lengths import ExactSeqLens, SeqLensUpperBound
 from optimist.messages.plans import ExactPlan, OptimisticPlan, Plan
 from optimist.messages.slots import BlockDelta, PrefillRows
 from optimist.transport.base import Ref
+from optimist.transport.mailbox import Mailbox
 
 exact = ExactSeqLens.of([3, 4])
 bound = SeqLensUpperBound.of([5, 6])
@@ -49,6 +50,11 @@ def exhaustive(plan: Plan) -> int:
 
 def takes_more(wide: Ref[Plan]) -> Ref[ExactPlan]:
     return wide
+
+
+plans: Mailbox[Plan] = Mailbox((ExactPlan, OptimisticPlan))
+builder: Ref[Plan] = plans.ref()
+exact_only: Ref[ExactPlan] = plans.ref()
 
 
 def send(builder: Ref[Plan], worker: Ref[ExactBatch | OptimisticBatch], batch: ExactBatch) -> None:

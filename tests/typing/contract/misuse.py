@@ -9,9 +9,11 @@ from optimist.messages.lengths import ExactSeqLens, SeqLensUpperBound
 from optimist.messages.plans import ExactPlan, OptimisticPlan, Plan
 from optimist.messages.slots import BlockDelta, PrefillRows
 from optimist.transport.base import Ref
+from optimist.transport.mailbox import Mailbox
 
 bound = SeqLensUpperBound.of([5, 6])
 delta, prefill = BlockDelta(version=1), PrefillRows()
+exact_inbox = Mailbox((ExactPlan,))
 
 
 def takes_exact_plan(plan: ExactPlan) -> None: ...
@@ -26,6 +28,8 @@ def plans(exact: ExactPlan, optimistic: OptimisticPlan, plan: Plan, r: Ref[Exact
     takes_exact_plan(optimistic)  # BAD an optimistic plan to an exact consumer
     takes_exact_plan(plan)  # BAD a union that was not narrowed
     r.send(optimistic)  # BAD an optimistic plan to an actor that takes exact ones
+    exact_inbox.ref().send(optimistic)  # BAD the same through its mailbox
+    takes_any_plan_ref(exact_inbox.ref())  # BAD the mailbox's own ref as one for any plan
     takes_any_plan_ref(r)  # BAD a ref for exact plans as one for any plan
     optimistic.decode_lens  # BAD no exact length of a decode row
     optimistic.decode_starts  # BAD no computed count of a decode row
@@ -37,6 +41,7 @@ def batches(exact: ExactBatch, optimistic: OptimisticBatch) -> None:
     optimistic.query_start_loc  # BAD offsets of decode rows live on the device
     takes_exact(optimistic.bound)  # BAD a bound to a consumer of exact lengths
     takes_bound(exact.seq_lens)  # BAD a length where a bound is meant
+    OptimisticBatch(incarnation=1, epoch=1, step=0, blocks=delta, prefill=prefill, seq_lens=5)  # BAD
 
 
 ExactPlan(incarnation=1, epoch=1, step=0, blocks=delta, prefill=prefill, decode_lens=bound)  # BAD
