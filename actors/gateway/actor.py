@@ -14,6 +14,7 @@ from optimist.actors.gateway.feed import Feed
 from optimist.actors.gateway.health import Counts, Health, Pulse
 from optimist.actors.gateway.intake import Intake
 from optimist.actors.gateway.outbox import Outbox
+from optimist.actors.gateway.roster import Roster
 from optimist.actors.gateway.seeds import draw
 from optimist.actors.gateway.stream import Hooks, Stream
 from optimist.actors.gateway.tokenizer import Tokenizer
@@ -30,7 +31,7 @@ from optimist.messages.errors import (
     raised,
 )
 from optimist.messages.requests import Admit, Cancel, Grant, Retired, SchedulerStats, Tokens
-from optimist.transport.base import Ref
+from optimist.transport.base import Inbox, Ref
 
 RETRY_AFTER = 1.0
 LOOK_AROUND = 0.25
@@ -88,9 +89,11 @@ class Gateway(Actor[GatewayInbox]):
             clock=clock,
             draw=draw,
         )
-        self._live: dict[int, tuple[Continuation, Feed]] = {}
+        self._roster = Roster(self._outbox, self.counts)
         self._abandoned: deque[Feed] = deque()
-        self._hooks = Hooks(self._taken, self._leave, self._cancel, self._abandoned.append)
+        self._hooks = Hooks(
+            self._taken, self._roster.leave, self._roster.cancel, self._abandoned.append
+        )
         self._pulse = Pulse(clock())
         self._preparing = 0
         self._scheduler_incarnation = 0
@@ -121,15 +124,12 @@ class Gateway(Actor[GatewayInbox]):
         """End every request with this error, and refuse new ones with it. The first call stands."""
         if self._end is None:
             self._end = problem.problem
-        for _, feed in list(self._live.values()):
-            feed.fail(raised(self._end))
-        self._live.clear()
-        self._outbox.clear()
+        self._roster.fail_all(self._end)
 
     @property
     def live(self) -> int:
         """Continuations that run or wait. A drained gateway has none."""
-        return len(self._live) + self._preparing
+        return len(self._roster) + self._preparing
 
     @property
     def max_model_len(self) -> int | None:
@@ -183,11 +183,21 @@ class Gateway(Actor[GatewayInbox]):
     def turn(self) -> float | None:
         """Cancel what was abandoned, send what could not be sent. Again soon while requests live."""
         while self._abandoned:
-            self._leave(self._abandoned.popleft())
+            self._roster.leave(self._abandoned.popleft())
         self._outbox.flush()
         if not self._busy():
             self._pulse.beat(self._clock())
-        return LOOK_AROUND if self._live else None
+        return LOOK_AROUND if self._roster else None
+
+    async def run(self, inbox: Inbox[GatewayInbox]) -> None:
+        """Receive until the inbox ends. However this ends, no stream is left waiting."""
+        try:
+            await super().run(inbox)
+        except Exception as error:
+            self.end(EngineBroken(f"gateway failed: {type(error).__name__}: {error}"))
+            raise
+        finally:
+            self.end(EngineEnded("the engine has ended"))
 
     def _check(self, generate: Generate) -> None:
         self._check_accepting()
@@ -207,22 +217,17 @@ class Gateway(Actor[GatewayInbox]):
             raise EngineEnded("the engine is draining: it finishes what it has and takes no more")
 
     def _start(self, generate: Generate, prompt_ids: list[int]) -> Stream:
-        continuations = self._intake.continuations(generate, prompt_ids)
-        feed = Feed(continuations)
-        for continuation in continuations:
-            self._live[continuation.entry.request] = (continuation, feed)
-            try:
-                self._outbox.admit(continuation.entry)
-            except MailboxFull:
-                del self._live[continuation.entry.request]
-                self._leave(feed)
-                self.counts.refused += 1
-                raise Overloaded("the scheduler's inbox is full", retry_after=RETRY_AFTER) from None
+        feed = Feed(self._intake.continuations(generate, prompt_ids))
+        try:
+            self._roster.admit(feed)
+        except MailboxFull:
+            self.counts.refused += 1
+            raise Overloaded("the scheduler's inbox is full", retry_after=RETRY_AFTER) from None
         self.counts.admitted += 1
-        return Stream(feed, self._hooks, continuations[0].entry.seed, len(prompt_ids))
+        return Stream(feed, self._hooks, feed.continuations[0].entry.seed, len(prompt_ids))
 
     def _on_tokens(self, tokens: Tokens) -> None:
-        if (live := self._live.get(tokens.request)) is None:
+        if (live := self._roster.get(tokens.request)) is None:
             self.counts.stale += 1
             return
         continuation, feed = live
@@ -233,23 +238,14 @@ class Gateway(Actor[GatewayInbox]):
         if (cut := continuation.push(tokens, skip)) is not None:
             self._outbox.cancel(tokens.request, cut.keep)
         if continuation.end is not None:
-            del self._live[tokens.request]
-            self.counts.finished += 1
+            self._roster.finished(continuation)
         feed.offer(continuation)
 
     def _on_retired(self, retired: Retired) -> None:
-        if (live := self._live.pop(retired.request, None)) is None:
-            self.counts.stale += 1
-            return
-        continuation, feed = live
-        if retired.problem is None:
-            continuation.finish("cancelled")
-            self.counts.cancelled += 1
-            feed.offer(continuation)
+        if retired.request in self._roster:
+            self._roster.retired(retired.request, retired.problem)
         else:
-            self._forget(feed)
-            self.counts.failed += 1
-            feed.fail(raised(retired.problem))
+            self.counts.stale += 1
 
     def _on_stats(self, stats: SchedulerStats) -> None:
         self.scheduler_stats = stats
@@ -261,8 +257,8 @@ class Gateway(Actor[GatewayInbox]):
             self.counts.stale += 1
             return
         self._scheduler_incarnation = resync.incarnation
-        for continuation, _ in self._live.values():
-            self._outbox.readmit(continuation.entry)
+        for entry in self._roster:
+            self._outbox.readmit(entry)
 
     def _on_fault(self, fault: Fault) -> None:
         self._pulse.fault(fault.actor, fault.reason)
@@ -275,25 +271,8 @@ class Gateway(Actor[GatewayInbox]):
         return message.incarnation < known
 
     def _busy(self) -> bool:
-        return any(c.entry.allowed > len(c.entry.delivered) for c, _ in self._live.values())
+        return any(entry.allowed > len(entry.delivered) for entry in self._roster)
 
     def _taken(self, continuation: Continuation) -> None:
-        if continuation.entry.request in self._live:
+        if continuation.entry.request in self._roster:
             self._outbox.grant(continuation.entry)
-
-    def _forget(self, feed: Feed) -> list[Continuation]:
-        """Cancel what still runs of a request. Returns it."""
-        running = [c for c in feed.continuations if self._live.pop(c.entry.request, None)]
-        for continuation in running:
-            self._outbox.cancel(continuation.entry.request, None)
-        return running
-
-    def _cancel(self, feed: Feed) -> None:
-        for continuation in self._forget(feed):
-            continuation.finish("cancelled")
-            self.counts.cancelled += 1
-            feed.offer(continuation)
-
-    def _leave(self, feed: Feed) -> None:
-        self.counts.cancelled += len(self._forget(feed))
-        feed.close()
