@@ -40,7 +40,7 @@ class ChatTemplate:
             )
         self._variables = dict(variables or {})
         environment = LimitedEnvironment({"tojson": _to_json})
-        environment.globals |= {"raise_exception": _refuse, "strftime_now": _now}
+        environment.globals.update(raise_exception=_refuse, strftime_now=_now)
         try:
             self._template = environment.from_string(source)
         except TemplateSyntaxError as error:

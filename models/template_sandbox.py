@@ -186,7 +186,7 @@ def _guarded(filter_: Callable[..., Any]) -> Callable[..., Any]:
         check_numbers(*args[1:], *kwargs.values())
         take(sum(size_of(value) for value in args if is_sized(value)))
         checked([value for value in args if is_sized(value) or isinstance(value, Namespace)])
-        if filter_.__name__ == "do_format":
+        if getattr(filter_, "__name__", "") == "do_format":
             check_widths(str(args[0]))
         return checked(filter_(*args, **kwargs))
 
