@@ -27,10 +27,11 @@ from optimist.messages.client import (
     Stats,
     StatsRequest,
 )
-from optimist.messages.codec import Codec, encode
+from optimist.messages.codec import MAX_CLIENT_BYTES, Codec, encode
 from optimist.messages.errors import (
     EngineClosed,
     EngineEnded,
+    InvalidRequest,
     MessageError,
     PeerGone,
     ProblemError,
@@ -90,7 +91,7 @@ class Connection:
         self._inflows: dict[str, Inflow] = {}
         self._pings: dict[int, Waiting] = {}
         self._stats: deque[Waiting] = deque()
-        self._outbox: deque[ClientMessage] = deque()
+        self._outbox: deque[bytes] = deque()
         self._parked = anyio.CancelScope()
         self._end: ProblemError | None = None
         self._background = Background(self._main, f"optimist client of {endpoint}")
@@ -109,8 +110,10 @@ class Connection:
         raise EngineEnded(f"{self._endpoint}: expected a hello within {timeout:g} s, got none")
 
     def open(self, generate: Generate) -> RemoteStream:
-        """Begin a request; the gateway must have said hello."""
+        """Begin a request; the gateway must have said hello. Raises InvalidRequest when it is too long."""
         self.check()
+        if (size := len(encode(generate))) > MAX_CLIENT_BYTES:
+            raise InvalidRequest(f"request: expected at most {MAX_CLIENT_BYTES} bytes, got {size}")
         inflow = self._inflows[generate.request] = Inflow(generate.params.n)
         self._post(generate)
         leave = partial(self._leave, generate.request)
@@ -159,8 +162,9 @@ class Connection:
             raise WrongOwner("the client runs on another event loop or thread; make one here")
 
     def _post(self, message: ClientMessage) -> None:
-        if self._outbox or not self._dealer.send(encode(message)):
-            self._outbox.append(message)
+        frame = encode(message)
+        if self._outbox or not self._dealer.send(frame):
+            self._outbox.append(frame)
             self._parked.cancel()
 
     def _leave(self, name: str) -> None:
@@ -172,7 +176,7 @@ class Connection:
             self._greet()
             while True:
                 self._receive()
-                while self._outbox and self._dealer.send(encode(self._outbox[0])):
+                while self._outbox and self._dealer.send(self._outbox[0]):
                     self._outbox.popleft()
                 timeout = RETRY if self._outbox else None
                 with anyio.move_on_after(timeout) as self._parked:

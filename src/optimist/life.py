@@ -9,7 +9,7 @@ import anyio
 
 from optimist.actors.gateway.actor import Gateway
 from optimist.background import Background, Loop
-from optimist.messages.errors import EngineEnded, ProblemError, WrongOwner
+from optimist.messages.errors import EngineEnded, ProblemError, WrongOwner, raised
 
 
 class Running(Protocol):
@@ -49,8 +49,10 @@ class Life:
             raise self._background.error or EngineEnded("the engine ended while it started")
 
     def gateway(self) -> Gateway:
-        """The gateway, from the loop that it runs on. Raises EngineEnded or WrongOwner."""
+        """The gateway, from the loop that it runs on. Raises EngineBroken, EngineEnded or WrongOwner."""
         if self._gateway is None or self.over:
+            if isinstance(error := self._background.error, ProblemError):
+                raise raised(error.problem)
             raise EngineEnded(f"the engine has ended{self._cause()}; start it again")
         if Loop.current() != self._background.loop:
             raise WrongOwner(

@@ -5,19 +5,26 @@ from contextlib import aclosing
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from optimist.client import Client
+from optimist.generation import Generation
+from optimist.messages.client import ServerHello
+from optimist.messages.codec import encode
 from optimist.messages.errors import (
     EngineClosed,
     EngineEnded,
     InvalidRequest,
+    RequestFailed,
     TooLarge,
 )
 from optimist.messages.params import SamplingParams
 from optimist.messages.requests import Admit
 from optimist.testing.byte_tokenizer import EOS
 from optimist.testing.scripted_engine import ScriptedEngine
+from optimist.transport.links import Links
+from optimist.transport.router import Router
 
 pytestmark = pytest.mark.anyio
 
@@ -164,6 +171,46 @@ async def test_a_lost_connection_fails_what_ran_and_the_next_request_works(serve
     async with serve(hello):
         assert (await client.complete("hi")).text == "hello"
         await client.close()
+
+
+async def test_a_connection_that_is_cut_fails_what_ran(tmp_path: Any) -> None:
+    """The gateway's process dies: nobody says farewell."""
+    tmp_path.chmod(0o700)
+    endpoint = f"ipc://{tmp_path}/gateway.sock"
+    hello = ServerHello(
+        version=1, versions=(1,), server="s", model="m", max_model_len=9, vocab_size=9
+    )
+    client = Client(endpoint)
+    async with anyio.create_task_group() as group:
+        with Links() as links:
+            router = Router(links, endpoint)
+            group.start_soon(client.start)
+            peer = (await router.receive()).identity
+            assert router.send(peer, encode(hello))
+            await client_hello(client)
+            chunks = client.generate("hi")
+            group.start_soon(fails, chunks)
+            await router.receive()
+    await client.close()
+
+
+async def client_hello(client: Client) -> ServerHello:
+    with anyio.fail_after(20):
+        while client._connection is None:  # noqa: SLF001 - it starts in another task
+            await anyio.lowlevel.checkpoint()
+        return await client.hello()
+
+
+async def fails(chunks: Generation) -> None:
+    with pytest.raises(RequestFailed, match="connection was lost"):
+        await chunks.__anext__()
+
+
+async def test_a_request_longer_than_a_frame_is_refused_here(serve: Any) -> None:
+    async with serve(hello) as served, Client(served.endpoint) as client:
+        with pytest.raises(InvalidRequest, match="at most 4194304 bytes"):
+            await client.complete("é" * 3_000_000)
+        assert (await client.complete("hi")).text == "hello"
 
 
 async def test_an_unclosed_client_complains_and_disconnects(serve: Any) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from optimist import Engine, SamplingParams
+from optimist import Engine, EngineBroken, SamplingParams
+from optimist.actors.gateway.chunks import complete
 from optimist.testing.byte_tokenizer import ByteTokenizer
 
 pytestmark = pytest.mark.anyio
@@ -77,6 +79,33 @@ async def test_leaving_early_frees_the_slot(placement: str) -> None:
         await idle(engine)
         result = await engine.complete("hi", SamplingParams(max_tokens=3, ignore_eos=True))
         assert len(result.token_ids) == 3
+
+
+async def test_a_worker_lost_for_good_is_named_by_every_request() -> None:
+    long = SamplingParams(max_tokens=2000, ignore_eos=True)
+    async with make("embedded", restarts=0) as engine:
+        chunks = engine.generate("hi", long)
+        await chunks.__anext__()
+        (worker,) = children()
+        os.kill(int(worker), signal.SIGKILL)
+        with pytest.raises(EngineBroken, match="worker"):
+            async for _ in chunks:
+                pass
+        with pytest.raises(EngineBroken, match="worker"):
+            await engine.complete("hi")
+
+
+async def test_a_lost_worker_comes_back_and_the_stream_goes_on() -> None:
+    params = SamplingParams(max_tokens=300, ignore_eos=True, seed=5)
+    async with make("embedded") as engine:
+        undisturbed = await engine.complete("hi", params)
+        chunks = engine.generate("hi", params)
+        taken = [await chunks.__anext__()]
+        (worker,) = children()
+        os.kill(int(worker), signal.SIGKILL)
+        taken += [chunk async for chunk in chunks]
+        assert complete(taken) == undisturbed
+        assert children() != [worker]
 
 
 async def test_opened_and_closed_again_and_again_no_descriptor_is_left() -> None:
