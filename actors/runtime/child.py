@@ -18,8 +18,7 @@ import anyio
 
 from optimist.actors.runtime.death import by_exception
 from optimist.actors.runtime.host import Build, Host, Outside
-from optimist.actors.runtime.lifeline import TO_CHILD, LifeLine, ToChild
-from optimist.actors.runtime.process import DUMP_SIGNAL
+from optimist.actors.runtime.lifeline import DUMP_SIGNAL, TO_CHILD, LifeLine, ToChild
 from optimist.messages.control import (
     Beat,
     Drain,

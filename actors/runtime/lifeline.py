@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from contextlib import suppress
 from typing import TypeVar
 
@@ -24,6 +25,9 @@ FromChild = Hello | Ready | Progress | Beat | Fault
 FROM_CHILD: tuple[type[FromChild], ...] = (Hello, Ready, Progress, Beat, Fault)
 ToChild = Start | Stop | Drain | Fault | Restarted
 TO_CHILD: tuple[type[ToChild], ...] = (Start, Stop, Drain, Fault, Restarted)
+
+DUMP_SIGNAL = signal.SIGUSR2
+"""on which a child writes on stderr where each of its threads is"""
 
 M = TypeVar("M", bound=ActorMessage)
 

@@ -18,15 +18,13 @@ from typing import TYPE_CHECKING
 import anyio
 
 import optimist
-from optimist.actors.runtime.lifeline import FROM_CHILD, FromChild, LifeLine
+from optimist.actors.runtime.lifeline import DUMP_SIGNAL, FROM_CHILD, FromChild, LifeLine
 from optimist.actors.runtime.words import Words
 from optimist.messages.errors import ConfigError
 
 if TYPE_CHECKING:
     PidFd = Callable[[int], int]
 
-DUMP_SIGNAL = signal.SIGUSR2
-"""on which a child writes where each of its threads is"""
 
 _POLL_SECONDS = 0.05
 _pidfd_open: PidFd | None = getattr(os, "pidfd_open", None)

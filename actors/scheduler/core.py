@@ -68,9 +68,14 @@ class Core:
         self._recently = Recently()
         self._pace = Pace()
         self._arrivals = 0
+        self._gateway = 0
 
     def admit(self, admit: Admit) -> list[Tokens | Retired]:
-        """Put a request into the queue, or refuse it."""
+        """Put a request into the queue, or refuse it. A newer gateway's first one ends all older ones."""
+        if admit.incarnation < self._gateway:
+            return self._ignore("stale_admit")
+        if admit.incarnation > self._gateway:
+            self._outlive_gateway(admit.incarnation)
         if admit.request in self.live:
             return self._ignore("duplicate_admit")
         self._arrivals += 1
@@ -225,6 +230,12 @@ class Core:
         back = max(known - max(tokens, request.prompt_len + request.given), 0)
         self.counters.emitted_tokens -= back
         self.counters.wasted_tokens += back
+
+    def _outlive_gateway(self, incarnation: int) -> None:
+        """A new gateway: nobody reads the requests of the one before it any more."""
+        self._gateway = incarnation
+        for request in list(self.live.values()):
+            self._end(request, None)
 
     def _end(self, request: Request, problem: Problem | None) -> Retired:
         if request.slot >= 0 and self.device is not None:
