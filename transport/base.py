@@ -5,6 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+CAPACITY = 65_536
+"""messages an inbox takes by default: more than all the credit that one engine hands out, such as 256
+tokens ahead for each of 256 running requests. Reaching it is a fault, not a load."""
+
+RESERVE = 4_096
+"""room beyond it for urgent messages, such as a Cancel for each live request"""
+
 M_contra = TypeVar("M_contra", contravariant=True)
 M = TypeVar("M")
 

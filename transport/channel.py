@@ -11,7 +11,7 @@ import zmq
 from optimist.messages.base import ActorMessage
 from optimist.messages.codec import MAX_ACTOR_BYTES, Codec, encode
 from optimist.messages.errors import ConfigError, MailboxFull, MessageError, OptimistError
-from optimist.transport.base import EndOfInbox, Inbox, InboxStatistics
+from optimist.transport.base import CAPACITY, EndOfInbox, Inbox, InboxStatistics
 from optimist.transport.endpoints import (
     CurveKeys,
     check_bind,
@@ -52,7 +52,7 @@ class PullInbox(Inbox[M]):
         endpoint: str,
         accepts: tuple[type[M], ...],
         *,
-        capacity: int = 1024,
+        capacity: int = CAPACITY,
         max_bytes: int = MAX_ACTOR_BYTES,
         report: Callable[[OptimistError], None] = ignore,
         curve: CurveKeys | None = None,
@@ -161,7 +161,7 @@ class PushRef(Generic[M]):
         endpoint: str,
         accepts: tuple[type[M], ...],
         *,
-        capacity: int = 1024,
+        capacity: int = CAPACITY,
         max_bytes: int = MAX_ACTOR_BYTES,
         curve: CurveKeys | None = None,
     ) -> None:

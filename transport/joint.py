@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from optimist.messages.base import ActorMessage
-from optimist.transport.base import EndOfInbox, Inbox, InboxStatistics
+from optimist.transport.base import CAPACITY, RESERVE, EndOfInbox, Inbox, InboxStatistics
 from optimist.transport.channel import PullInbox
 from optimist.transport.mailbox import Mailbox, MailboxRef
 from optimist.transport.waker import checkpoint
@@ -23,8 +23,8 @@ class JointInbox(Inbox[M]):
         self,
         remote: PullInbox[M],
         accepts: tuple[type[M], ...],
-        capacity: int = 1024,
-        reserve: int = 64,
+        capacity: int = CAPACITY,
+        reserve: int = RESERVE,
         *,
         name: str = "mailbox",
     ) -> None:

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from optimist.messages.base import ActorMessage
 from optimist.messages.codec import Codec, encode
 from optimist.messages.errors import ConfigError, MailboxFull, MessageError
-from optimist.transport.base import EndOfInbox, Inbox, InboxStatistics
+from optimist.transport.base import CAPACITY, RESERVE, EndOfInbox, Inbox, InboxStatistics
 from optimist.transport.waker import Waker, checkpoint
 
 M = TypeVar("M", bound=ActorMessage)
@@ -30,8 +30,8 @@ class Mailbox(Inbox[M]):
     def __init__(
         self,
         accepts: tuple[type[M], ...],
-        capacity: int = 1024,
-        reserve: int = 64,
+        capacity: int = CAPACITY,
+        reserve: int = RESERVE,
         *,
         name: str = "mailbox",
         waker: Waker | None = None,

@@ -210,7 +210,7 @@ def test_the_codec_finds_a_field_of_the_wrong_type(monkeypatch: pytest.MonkeyPat
 
 
 def test_wrong_settings_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match="capacity >= 1 and reserve >= 0, got 0 and 64"):
+    with pytest.raises(ConfigError, match="capacity >= 1 and reserve >= 0, got 0 and 4096"):
         Mailbox((Beat,), capacity=0)
     monkeypatch.setenv("OPTIMIST_CODEC", "maybe")
     with pytest.raises(ConfigError, match="OPTIMIST_CODEC: expected always or wire, got 'maybe'"):
