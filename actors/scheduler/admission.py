@@ -12,6 +12,7 @@ from optimist.actors.scheduler.prefix_cache import Entry
 from optimist.actors.scheduler.queue import Queue
 from optimist.actors.scheduler.request import FAR, Request
 from optimist.actors.scheduler.sheet import Sheet
+from optimist.actors.scheduler.slots import Chain
 
 
 class Admission:
@@ -81,7 +82,7 @@ class Admission:
         blocks.extend(pool.take() for _ in range(missing))
         cached = len(hits) * self._epoch.block_size
         slot = slots.open(request, blocks, cached, self._epoch.block_size)
-        slots.tails[slot] = hits[-1] if hits else None
+        slots.chains[slot] = Chain(hits[-1] if hits else None, len(hits), cuts=pool.cuts)
         slots.ceiling[slot] = min(self._epoch.context_limit, request.credit_limit)
         slots.next_offer[slot] = cached + self._epoch.block_size if request.use_cache else FAR
         if request.generation == 0:

@@ -18,6 +18,10 @@ class BlockPool:
         self.num_blocks = num_blocks
         self.releases = 0
         """how often blocks came back: while it stands still, what did not fit does not fit"""
+        self.evictions = 0
+        """how many idle blocks were forgotten because they were needed"""
+        self.cuts = 0
+        """how many blocks were taken out of the cache because their tokens do not stand"""
         self._cache = cache
         self._free = list(range(num_blocks - 1, -1, -1))
         self._idle: dict[int, None] = {}
@@ -40,6 +44,7 @@ class BlockPool:
             block = next(iter(self._idle))
             del self._idle[block]
             self._cache.forget(block)
+            self.evictions += 1
         self._refs[block] = 1
         return block
 
@@ -71,18 +76,24 @@ class BlockPool:
     def register(self, parent: Parent, digest: bytes, tokens: bytes, block: int) -> Entry:
         """The entry for these tokens behind `parent`, now that a held block holds their KV.
 
-        Where another block holds the same already, that one stays. An entry that merely has the same
-        digest, or whose parent is gone, can never be matched again and makes room.
+        Where another slot holds the same already, that block stays; where nobody does, this one takes
+        its place. An entry that merely has the same digest, or whose parent is gone, can never be matched
+        again and makes room.
         """
         entry = self._cache.find(parent, digest, tokens)
-        if entry is not None:
+        if entry is not None and self._refs[entry.block]:
             return entry
+        if entry is not None:
+            del self._idle[entry.block]
+            self._free.append(entry.block)
+            return self._cache.rehome(entry, block)
         if (stale := self._cache.under(digest)) is not None:
             self.unregister(stale.block)
         return self._cache.insert(parent, digest, tokens, block)
 
     def unregister(self, block: int) -> None:
         """Take a block out of the cache; nobody will share it any more."""
+        self.cuts += 1
         self._cache.forget(block)
         if self._refs[block] == 0:
             del self._idle[block]

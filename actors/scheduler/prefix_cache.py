@@ -59,10 +59,6 @@ class PrefixCache:
         """Every cached block."""
         return set(self._by_block)
 
-    def is_current(self, entry: Entry) -> bool:
-        """Whether an entry found earlier is still here."""
-        return self._entries.get(entry.digest) is entry
-
     def digests(
         self, known: list[bytes], tokens: NDArray[np.int32], salt: str, blocks: int
     ) -> list[bytes]:
@@ -101,6 +97,13 @@ class PrefixCache:
         entry = Entry(self._serial, parent, tokens, digest, block)
         self._entries[digest] = self._by_block[block] = entry
         return entry
+
+    def rehome(self, entry: Entry, block: int) -> Entry:
+        """The entry again, now that another block holds the same; what follows it still does."""
+        self.forget(entry.block)
+        moved = Entry(entry.serial, entry.parent, entry.tokens, entry.digest, block)
+        self._entries[entry.digest] = self._by_block[block] = moved
+        return moved
 
     def forget(self, block: int) -> None:
         """This block holds no prefix any more."""

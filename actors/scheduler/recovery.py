@@ -26,11 +26,9 @@ def unsettled(epoch: Epoch, resync: Resync) -> list[ExactPlan]:
 
 
 def strike(epoch: Epoch) -> None:
-    """The device died: a mark for every live request that a step in flight named."""
-    named = {slot for flight in epoch.flights for slot in flight.slots.tolist()}
-    for slot in named:
-        if not epoch.slots.dropped[slot]:
-            epoch.slots.request(slot).strikes += 1
+    """The device died: a mark for every request that a step in flight named."""
+    for slot in {slot for flight in epoch.flights for slot in flight.slots.tolist()}:
+        epoch.slots.request(slot).strikes += 1
 
 
 def evacuate(epoch: Epoch, queue: Queue) -> list[Request]:

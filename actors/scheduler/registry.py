@@ -5,7 +5,7 @@ from __future__ import annotations
 from optimist.actors.scheduler.epoch import Epoch
 from optimist.actors.scheduler.prefix_cache import Parent
 from optimist.actors.scheduler.request import Request
-from optimist.actors.scheduler.slots import Ints, Rows
+from optimist.actors.scheduler.slots import Chain, Ints, Rows
 
 
 class Registry:
@@ -40,21 +40,26 @@ class Registry:
             self._epoch.pool.unregister(entry.block)
 
     def _offer(self, slot: int) -> None:
-        slots, size, cache = self._epoch.slots, self._epoch.block_size, self._epoch.cache
-        request, tail = slots.request(slot), slots.tails[slot]
-        if tail is None or not cache.is_current(tail):
-            tail, slots.offered[slot] = None, 0
+        slots, size, pool = self._epoch.slots, self._epoch.block_size, self._epoch.pool
+        request, tokens = slots.request(slot), slots.tokens[slot]
+        chain = self._whole(slots.chains[slot])
         blocks = int(slots.kv[slot]) // size
-        tokens = slots.tokens[slot]
-        digests = cache.digests(request.digests, tokens, request.salt, blocks)
-        parent: Parent = tail.serial if tail else request.salt
-        for i in range(int(slots.offered[slot]), blocks):
-            own = tokens[i * size : (i + 1) * size].tobytes()
-            tail = self._epoch.pool.register(parent, digests[i], own, slots.blocks[slot][i])
-            parent = tail.serial
-        slots.tails[slot] = tail
-        slots.offered[slot] = blocks
+        digests = self._epoch.cache.digests(request.digests, tokens, request.salt, blocks)
+        parent: Parent = chain.tail.serial if chain.tail else request.salt
+        for i in range(chain.offered, blocks):
+            own, block = tokens[i * size : (i + 1) * size].tobytes(), slots.blocks[slot][i]
+            chain.tail = pool.register(parent, digests[i], own, block)
+            chain.foreign |= chain.tail.block != block
+            parent = chain.tail.serial
+        chain.offered, chain.evictions, chain.cuts = blocks, pool.evictions, pool.cuts
+        slots.chains[slot] = chain
         slots.next_offer[slot] = (blocks + 1) * size
+
+    def _whole(self, chain: Chain) -> Chain:
+        """The chain, or a new one from the first block on where an entry of it may be gone."""
+        pool = self._epoch.pool
+        evicted = chain.foreign and chain.evictions != pool.evictions
+        return Chain() if evicted or chain.cuts != pool.cuts else chain
 
     def _known(self, request: Request) -> Ints:
         if request.slot < 0:

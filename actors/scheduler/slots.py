@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +12,22 @@ from optimist.actors.scheduler.request import FAR, Request
 
 Ints = NDArray[np.int32]
 Rows = NDArray[np.intp]
+
+
+@dataclass(slots=True)
+class Chain:
+    """How far the prefix cache knows the blocks of a slot.
+
+    tail: the entry of the last block offered. offered: how many. foreign: some of the entries are of
+    equal blocks that other slots hold, so they may go before this slot does.
+    evictions, cuts: of the pool, when the chain was whole.
+    """
+
+    tail: Entry | None = None
+    offered: int = 0
+    foreign: bool = False
+    evictions: int = 0
+    cuts: int = 0
 
 
 class Slots:
@@ -27,8 +45,9 @@ class Slots:
     request_ids, prompt_len, cached_len, generation: for the messages. stop_ids: [max_slots, W], padded
     with -1. tokens: [max_slots, W'], the first `settled` of each row are valid.
 
-    Not columns: requests, blocks in order of position, and how far the cache knows them (`tails`: the
-    entry of the last block offered, `offered`: how many).
+    next_offer: the kv at which another block is full and is offered to the prefix cache.
+
+    Not columns: requests, blocks in order of position, and their chains in the prefix cache.
     """
 
     def __init__(self, count: int) -> None:
@@ -51,13 +70,12 @@ class Slots:
         self.prompt_len: Ints = np.zeros(count, np.int32)
         self.cached_len: Ints = np.zeros(count, np.int32)
         self.generation: Ints = np.zeros(count, np.int32)
-        self.offered: Ints = np.zeros(count, np.int32)
         self.next_offer: Ints = np.full(count, FAR, np.int32)
         self.stop_ids: Ints = np.full((count, 1), -1, np.int32)
         self.tokens: Ints = np.zeros((count, 64), np.int32)
         self.requests: list[Request | None] = [None] * count
         self.blocks: list[list[int]] = [[] for _ in range(count)]
-        self.tails: list[Entry | None] = [None] * count
+        self.chains: list[Chain] = [Chain() for _ in range(count)]
         self._free = list(range(count - 1, -1, -1))
 
     @property
@@ -90,7 +108,6 @@ class Slots:
         self.settled[slot] = length
         self.computed[slot] = self.kv[slot] = cached
         self.room[slot] = len(blocks) * block_size
-        self.offered[slot] = cached // block_size
         self.token_limit[slot] = request.token_limit
         self.request_ids[slot] = request.id
         self.prompt_len[slot] = request.prompt_len
@@ -106,12 +123,10 @@ class Slots:
         request = self.request(slot)
         request.tokens = self.tokens[slot, : self.settled[slot]].copy()
         request.slot = -1
-        for column in (self.min_in_flight, self.max_in_flight, self.last_step):
-            column[slot] = 0
         for flag in (self.active, self.decoding, self.leaving, self.dropped):
             flag[slot] = False
         self.next_offer[slot] = FAR
-        self.requests[slot], self.blocks[slot], self.tails[slot] = None, [], None
+        self.requests[slot], self.blocks[slot], self.chains[slot] = None, [], Chain()
         self._free.append(slot)
         return request
 

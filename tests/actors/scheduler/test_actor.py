@@ -71,6 +71,15 @@ def test_without_stop_ids_no_token_stops_a_request(make_rig: MakeRig, depth: int
     assert len(rig.delivered(request)) == 4 and rig.streams[request].finish == "length"
 
 
+def test_stop_ids_of_an_earlier_request_do_not_stay_in_its_slot(make_rig: MakeRig) -> None:
+    rig = make_rig(depth=1, max_slots=1)
+    rig.admit(5, 3, request=1, stop_ids=(3, STOP))
+    rig.device.scripted[2, 6] = STOP
+    rig.admit(5, 4, request=2)
+    rig.drain()
+    assert len(rig.delivered(2)) == 4
+
+
 @pytest.mark.parametrize("prompt", [28, 31])
 def test_the_context_limit_ends_a_request(make_rig: MakeRig, depth: int, prompt: int) -> None:
     rig = make_rig(depth=depth, max_model_len=32)
@@ -218,8 +227,9 @@ def test_a_result_that_comes_before_the_one_ahead_of_it_waits(make_rig: MakeRig)
     rig = make_rig(depth=2)
     request = rig.admit(5, 4)
     rig.turn()
-    rig.settle(1)
-    assert rig.delivered(request) == []
+    early = rig.settle(1)
+    rig.receive(early)
+    assert rig.delivered(request) == [] and rig.core.counters.ignored["stale_result"] == 1
     rig.settle()
     assert len(rig.delivered(request)) == 2
     rig.drain()

@@ -82,6 +82,16 @@ def test_the_same_content_twice_keeps_the_first_block() -> None:
     assert cache.holds(first) and not cache.holds(second)
 
 
+def test_the_same_content_in_a_held_block_replaces_an_idle_one() -> None:
+    pool, cache = pool_of(2)
+    first, second = pool.take(), pool.take()
+    entry = pool.register("", b"d", b"tokens", first)
+    pool.release([first])
+    moved = pool.register("", b"d", b"tokens", second)
+    assert moved.serial == entry.serial and moved.block == second
+    assert not cache.holds(first) and pool.census() == ([first], [], {second: 1})
+
+
 def test_an_entry_with_the_same_digest_and_other_tokens_makes_room() -> None:
     pool, cache = pool_of(2)
     first, second = pool.take(), pool.take()

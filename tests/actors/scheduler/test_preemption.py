@@ -165,6 +165,35 @@ def test_a_request_is_preempted_at_most_once_for_a_block_of_delivered_tokens(
     assert rig.core.counters.preemptions * rig.device.block_size <= 12 * 8 * 8
 
 
+def test_a_block_for_every_running_row_is_left_at_admission(make_rig: MakeRig, depth: int) -> None:
+    rig = make_rig(depth=depth, num_blocks=9, max_slots=6, max_batch_tokens=4)
+    for i in range(8):
+        rig.admit(3 + i % 4, 12)
+    for _ in range(1_000):
+        plans = rig.turn()
+        assert rig.core.device is not None
+        running = len(rig.core.device.epoch.slots.running())
+        if running > 1 and any(plan.opened for plan in plans[-1:]):
+            assert rig.core.device.epoch.pool.available >= running
+        if not rig.results:
+            break
+        rig.settle()
+    rig.assert_clean()
+
+
+def test_planning_again_before_a_reply_preempts_nobody_else(make_rig: MakeRig) -> None:
+    rig = make_rig(depth=2, num_blocks=9, max_slots=3)
+    for _ in range(3):
+        rig.admit(5, 20)
+    run_to_preemption(rig)
+    assert rig.results
+    preempted = rig.core.counters.preemptions
+    for _ in range(3):
+        rig.turn()
+    assert rig.core.counters.preemptions == preempted
+    rig.drain()
+
+
 def test_a_prompt_in_chunks_is_computed_again_behind_its_emitted_tokens(
     make_rig: MakeRig, depth: int
 ) -> None:

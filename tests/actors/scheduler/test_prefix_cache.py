@@ -95,10 +95,10 @@ def test_digests_are_extended_and_not_computed_again() -> None:
 
 def test_a_forgotten_block_ends_the_chain() -> None:
     cache = PrefixCache(2)
-    entries = fill(cache, tokens_of(1, 2, 3, 4, 5, 6))
+    fill(cache, tokens_of(1, 2, 3, 4, 5, 6))
     cache.forget(1)
     assert hits(cache, tokens_of(1, 2, 3, 4, 5, 6)) == [0]
-    assert cache.is_current(entries[0]) and not cache.is_current(entries[1])
+    assert cache.holds(0) and not cache.holds(1) and cache.holds(2)
 
 
 def test_a_child_of_a_forgotten_block_is_not_found_behind_its_successor() -> None:
@@ -107,6 +107,13 @@ def test_a_child_of_a_forgotten_block_is_not_found_behind_its_successor() -> Non
     cache.forget(0)
     fill(cache, tokens_of(1, 2), first=7)
     assert hits(cache, tokens_of(1, 2, 3, 4)) == [7]
+
+
+def test_what_follows_an_entry_is_found_behind_its_new_block() -> None:
+    cache = PrefixCache(2)
+    first, _ = fill(cache, tokens_of(1, 2, 3, 4))
+    cache.rehome(first, 8)
+    assert hits(cache, tokens_of(1, 2, 3, 4)) == [8, 1] and not cache.holds(0)
 
 
 @pytest.mark.parametrize("salt", ["", "é", "\ud800"])

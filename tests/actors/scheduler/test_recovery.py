@@ -60,6 +60,21 @@ def test_a_new_worker_begins_a_new_epoch_and_every_stream_goes_on(
     rig.assert_clean()
 
 
+def test_on_the_new_device_old_requests_and_new_ones_share_blocks(
+    make_rig: MakeRig, depth: int
+) -> None:
+    rig = make_rig(depth=depth)
+    prompt = list(range(100, 109))
+    rig.admit(prompt, 10)
+    for _ in range(3):
+        rig.step()
+    rig.start_worker()
+    rig.drain()
+    later = rig.admit(prompt, 1)
+    rig.drain()
+    assert rig.streams[later].cached_len == 8
+
+
 def test_results_of_a_dead_worker_are_ignored(make_rig: MakeRig, depth: int) -> None:
     rig = make_rig(depth=depth)
     request = rig.admit(5, 4)
@@ -158,6 +173,7 @@ def test_a_cut_after_the_device_is_gone_is_harmless(make_rig: MakeRig) -> None:
     rig.drain()
     rig.start_worker()
     rig.cancel(request, 1)
+    assert rig.core.counters.ignored["unknown_cancel"] == 1
     other = rig.admit(9, 3)
     rig.start_worker()
     rig.cancel(other, 0)

@@ -112,7 +112,7 @@ def test_what_is_cached_at_the_end_does_not_depend_on_depth(
 def test_a_last_token_that_would_fill_a_block_is_not_cached(make_rig: MakeRig, depth: int) -> None:
     rig = make_rig(depth=depth)
     rig.device.scripted.update({(1, 4 + i): PROMPT[4 + i] for i in range(20)})
-    rig.admit(PROMPT[:4], 8, request=1, stop_ids=(PROMPT[11],))
+    rig.admit(PROMPT[:4], 20, request=1, stop_ids=(PROMPT[11],))
     rig.drain()
     assert len(rig.delivered(1)) == 8
     assert cached(rig, PROMPT[:30]) == 8
@@ -224,6 +224,47 @@ def test_a_cut_keeps_the_blocks_of_a_request_that_shares_them(make_rig: MakeRig)
     rig.drain()
     assert len(rig.delivered(sharer)) == 10
     rig.assert_clean()
+
+
+def test_a_cut_takes_back_no_more_than_was_billed_here(make_rig: MakeRig) -> None:
+    rig = make_rig(depth=1)
+    request = rig.admit(6, 20, emitted=[901, 902, 903])
+    rig.step()
+    rig.step()
+    rig.cancel(request, 1)
+    assert rig.core.counters.emitted_tokens == 0 and rig.core.counters.wasted_tokens == 2
+
+
+def test_blocks_behind_a_twin_that_was_given_up_are_found(make_rig: MakeRig) -> None:
+    rig = make_rig(depth=1, num_blocks=20, max_slots=3)
+    rig.device.scripted.update({(2, 17 + i): PROMPT[17 + i] for i in range(40)})
+    twin = rig.admit(PROMPT[:17], 40, request=1)
+    rig.admit(PROMPT[:17], 40, request=2)
+    rig.step()
+    rig.cancel(twin)
+    filler = rig.admit(52, 1)
+    rig.step()
+    rig.step()
+    assert rig.streams[filler].ended
+    while len(rig.streams[2].tokens) < 12:
+        rig.step()
+    rig.cancel(2)
+    rig.drain()
+    assert cached(rig, PROMPT[:40]) == 28
+
+
+def test_a_cut_elsewhere_does_not_hide_the_blocks_of_an_equal_request(make_rig: MakeRig) -> None:
+    rig = make_rig(depth=1)
+    rig.device.scripted.update({(2, 17 + i): PROMPT[17 + i] for i in range(40)})
+    run_scripted(rig, settled=12)
+    rig.admit(PROMPT[:17], 20, request=2)
+    rig.step()
+    rig.cancel(1, 0)
+    while len(rig.streams[2].tokens) < 12:
+        rig.step()
+    rig.cancel(2)
+    rig.drain()
+    assert cached(rig, PROMPT[:40]) == 28
 
 
 def test_a_preempted_request_finds_its_own_blocks_again(make_rig: MakeRig, depth: int) -> None:
