@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-import optimist
 from optimist.actors.runtime.lifeline import DUMP_SIGNAL, FROM_CHILD, FromChild, LifeLine
 from optimist.actors.runtime.words import Words
 from optimist.messages.errors import ConfigError
 
 if TYPE_CHECKING:
     PidFd = Callable[[int], int]
-
 
 _POLL_SECONDS = 0.05
 _pidfd_open: PidFd | None = getattr(os, "pidfd_open", None)
@@ -114,7 +112,7 @@ def _python() -> str:
 def _environment() -> dict[str, str]:
     """This process's own, with the working directory kept off the child's import path."""
     environment = {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONFAULTHANDLER": "1"}
-    home = Path(optimist.__file__ or "").parent.parent
+    home = Path(__file__).parents[3]
     if home.name not in ("site-packages", "dist-packages"):
         known = environment.get("PYTHONPATH")
         environment["PYTHONPATH"] = os.pathsep.join([str(home), *([known] if known else [])])
