@@ -86,7 +86,6 @@ class Gateway(Actor[GatewayInbox]):
             tokenizer,
             credit=config.credit,
             max_model_len=max_model_len,
-            clock=clock,
             draw=draw,
         )
         self._roster = Roster(self._outbox, self.counts)
@@ -107,18 +106,19 @@ class Gateway(Actor[GatewayInbox]):
         Raises InvalidRequest, TooLarge or Overloaded, or an EngineError when nothing is accepted.
         """
         self._check(generate)
-        return self._start(generate, self._intake.encode(generate))
+        return self._start(generate, self._intake.encode(generate), self._clock())
 
     async def submit(self, generate: Generate) -> Stream:
         """The same as `open`, but renders a chat and tokenises a long text off the loop."""
         self._check(generate)
+        received = self._clock()
         self._preparing += generate.params.n
         try:
             prompt_ids = await self._intake.encode_aside(generate)
         finally:
             self._preparing -= generate.params.n
         self._check_accepting()
-        return self._start(generate, prompt_ids)
+        return self._start(generate, prompt_ids, received)
 
     def end(self, problem: ProblemError) -> None:
         """End every request with this error, and refuse new ones with it. The first call stands."""
@@ -216,8 +216,8 @@ class Gateway(Actor[GatewayInbox]):
         if self._draining:
             raise EngineEnded("the engine is draining: it finishes what it has and takes no more")
 
-    def _start(self, generate: Generate, prompt_ids: list[int]) -> Stream:
-        feed = Feed(self._intake.continuations(generate, prompt_ids))
+    def _start(self, generate: Generate, prompt_ids: list[int], received: float) -> Stream:
+        feed = Feed(self._intake.continuations(generate, prompt_ids, received))
         try:
             self._roster.admit(feed)
         except MailboxFull:

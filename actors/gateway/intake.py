@@ -39,14 +39,12 @@ class Intake:
         *,
         credit: int,
         max_model_len: int | None,
-        clock: Callable[[], float],
         draw: Callable[[], int],
     ) -> None:
         self.tokenizer = tokenizer
         self.max_model_len = max_model_len
         self._incarnation = incarnation
         self._credit = credit
-        self._clock = clock
         self._draw = draw
         self._numbers: Iterator[int] = count(incarnation << 32)
         self._threads: anyio.CapacityLimiter | None = None
@@ -73,8 +71,13 @@ class Intake:
             f"prompt: expected to be rendered and tokenised within {ENCODE_TIMEOUT:g} s, it was not"
         )
 
-    def continuations(self, generate: Generate, prompt_ids: list[int]) -> tuple[Continuation, ...]:
-        """One for each of the n. Raises TooLarge or InvalidRequest when the prompt does not fit."""
+    def continuations(
+        self, generate: Generate, prompt_ids: list[int], received: float
+    ) -> tuple[Continuation, ...]:
+        """One for each of the n. Raises TooLarge or InvalidRequest when the prompt does not fit.
+
+        received: when the request came, from which its deadline counts.
+        """
         params = generate.params
         seed = params.seed if params.seed is not None else self._draw()
         stops = stop_ids(params, self.tokenizer)
@@ -87,7 +90,7 @@ class Intake:
             sampling=sampling(params, seed, stops),
             stop_ids=stops,
             priority=generate.priority,
-            deadline=None if deadline is None else self._clock() + deadline / 1000,
+            deadline=None if deadline is None else received + deadline / 1000,
             cache_salt=generate.cache_salt,
             credit=self._credit,
             trace=generate.trace,

@@ -14,11 +14,15 @@ from optimist.messages.errors import InvalidRequest, TooLarge
 from optimist.messages.params import SamplingParams
 from optimist.messages.slots import Sampling
 
+MAX_NAME = 256
+"""characters of a name, key, salt or trace id"""
+NO_LIMIT = 2**31 - 1
+
 
 def check_request(generate: Generate, vocab_size: int) -> None:
     """Raise InvalidRequest, naming the field, for whatever is wrong before the prompt is encoded."""
     for field in ("request", "cache_salt", "resume_key", "trace"):
-        check_encodable(field, getattr(generate, field))
+        _check_name(field, getattr(generate, field))
     check_prompt(generate)
     params = generate.params
     if params.stop and not generate.want_text:
@@ -47,7 +51,7 @@ def output_limit(params: SamplingParams, prompt_len: int, max_model_len: int | N
     InvalidRequest. max_model_len: None while the worker has not said it; then nothing is cut.
     """
     if max_model_len is None:
-        return params.max_tokens if params.max_tokens is not None else 2**31 - 1
+        return NO_LIMIT if params.max_tokens is None else min(params.max_tokens, NO_LIMIT)
     room = max_model_len - prompt_len
     if room < 1:
         raise TooLarge(
@@ -88,6 +92,14 @@ def sampling(params: SamplingParams, seed: int, stops: Column) -> Sampling:
         stop_ids=stops,
         logprobs=-1 if params.logprobs is None else params.logprobs,
     )
+
+
+def _check_name(field: str, text: str) -> None:
+    if len(text) > MAX_NAME:
+        raise InvalidRequest(
+            f"{field}: expected at most {MAX_NAME} characters, got {len(text)}", field=field
+        )
+    check_encodable(field, text)
 
 
 def _check_known(field: str, tokens: Iterable[int], vocab_size: int) -> None:

@@ -128,6 +128,11 @@ class Engine:
         return model_name(self.config.gateway)
 
     @property
+    def tokenizer(self) -> Tokenizer:
+        """Text to token ids and back, as this engine does it."""
+        return self.gateway.tokenizer
+
+    @property
     def max_model_len(self) -> int | None:
         """Tokens of one request, prompt and output; None until the worker has told."""
         return self.gateway.max_model_len

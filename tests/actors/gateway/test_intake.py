@@ -79,6 +79,19 @@ async def test_cancelling_while_it_is_encoded_leaves_nothing(bench: Any) -> None
     assert made.scheduler.sent == []
 
 
+async def test_the_deadline_counts_from_receipt(bench: Any) -> None:
+    tokenizer = Watched()
+    tokenizer.go_on.clear()
+    made = bench("hello", tokenizer=tokenizer)
+    chat = Generate(request="r", messages=CHAT.messages, deadline_ms=2000)
+    async with anyio.create_task_group() as group:
+        group.start_soon(made.gateway.submit, chat)
+        await anyio.wait_all_tasks_blocked()
+        made.now += 1.5
+        tokenizer.go_on.set()
+    assert made.scheduler.admits[0].deadline == made.now + 0.5
+
+
 async def test_draining_while_it_is_encoded_refuses_it(bench: Any) -> None:
     tokenizer = Watched()
     tokenizer.go_on.clear()

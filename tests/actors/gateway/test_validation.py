@@ -32,6 +32,7 @@ USER = ChatMessage(role="user", content="hi")
         ({"messages": (ChatMessage(role="wizard", content="hi"),)}, "messages"),
         ({"prompt": "a", "cache_salt": "\ud83e"}, "cache_salt"),
         ({"prompt": "a", "trace": "\ud83e"}, "trace"),
+        ({"prompt": "a", "cache_salt": "s" * 257}, "cache_salt"),
         ({"prompt": "a", "priority": 2**31}, "priority"),
         ({"prompt": "a", "deadline_ms": 0}, "deadline_ms"),
         ({"prompt": "a" * (4 * 2**20 + 1)}, "prompt"),
