@@ -11,15 +11,15 @@ import pytest
 from optimist.actors.config import Placement
 from optimist.testing.drain import drained
 from optimist.testing.integer_rule import IntegerModel
-from optimist.testing.matrix import Cell, cells, check_answers, pairwise
-from optimist.testing.oracle import IntegerOracle, NextToken
-from optimist.testing.placements import answers, engine_of
+from optimist.testing.matrix import Cell, cells, pairwise
+from optimist.testing.oracle import IntegerOracle
+from optimist.testing.placements import LATE_INTEGERS, TOY, VOCAB_SIZE, check_placed
+from optimist.testing.torch_oracle import ToyOracle
+from optimist.testing.torch_toy import TOY as TOY_CONFIG
 
 pytestmark = pytest.mark.anyio
 
-LATE = "optimist.testing.late_device:LateDevice"
-TORCH = "optimist.testing.torch_toy:ToyExecutor"
-VOCAB = 272
+INTEGERS = IntegerOracle(IntegerModel(vocab_size=VOCAB_SIZE))
 PLACEMENTS: tuple[Placement, ...] = ("inline", "embedded", "processes")
 
 
@@ -50,31 +50,20 @@ def nothing_is_left(
         yield
 
 
-async def check(placed: Placed, executor: str, next_token: NextToken) -> None:
-    cell = placed.cell()
-    wishes = cell.wishes(VOCAB)
-    options = {"executor": executor, "executor_options": {"vocab_size": VOCAB}}
-    async with engine_of(cell, placed.placement, **options) as engine:
-        check_answers(cell, wishes, await answers(engine, wishes), next_token)
-
-
 @pytest.mark.parametrize("placed", PLACED, ids=lambda placed: "-".join(map(str, placed)))
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_cell_equals_the_oracle(placed: Placed) -> None:
-    await check(placed, LATE, IntegerOracle(IntegerModel(vocab_size=VOCAB)))
+    await check_placed(placed.cell(), placed.placement, LATE_INTEGERS, INTEGERS)
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
 async def test_every_loop_equals_the_oracle(placement: Placement) -> None:
-    placed = Placed(2, 3, True, "small", 7, "seeded", placement)
-    await check(placed, LATE, IntegerOracle(IntegerModel(vocab_size=VOCAB)))
+    cell = Cell(2, 3, True, "small", 7, "seeded")
+    await check_placed(cell, placement, LATE_INTEGERS, INTEGERS)
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("placement", PLACEMENTS)
 async def test_the_torch_toy_equals_the_dense_network(placement: Placement) -> None:
-    from optimist.testing.torch_oracle import ToyOracle
-    from optimist.testing.torch_toy import TOY
-
-    placed = Placed(2, 3, True, "small", 7, "greedy", placement)
-    await check(placed, TORCH, ToyOracle(replace(TOY, vocab_size=VOCAB)))
+    dense = ToyOracle(replace(TOY_CONFIG, vocab_size=VOCAB_SIZE))
+    await check_placed(Cell(2, 3, True, "small", 7, "seeded"), placement, TOY, dense)

@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -68,6 +69,7 @@ def belongings() -> Belongings:
 @contextmanager
 def drained(patience_s: float = PATIENCE_S) -> Iterator[None]:
     """Raises Leftovers when the body leaves descriptors, children, shared memory or sockets behind."""
+    _make_what_stays()
     before = belongings()
     yield
     deadline = time.monotonic() + patience_s
@@ -114,6 +116,15 @@ async def _until_empty(left: Callable[[], list[str]], patience_s: float, what: s
         if time.monotonic() > deadline:
             raise Leftovers(f"{what}: {', '.join(found)}")
         await anyio.sleep(0.01)
+
+
+@cache
+def _make_what_stays() -> None:
+    """libuv makes a pipe with the first loop of a process and keeps it."""
+    with suppress(ImportError):
+        import uvloop
+
+        uvloop.new_event_loop().close()
 
 
 def _descriptors() -> Iterator[str]:

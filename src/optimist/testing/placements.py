@@ -12,9 +12,14 @@ from optimist.engine import Engine
 from optimist.messages.params import SamplingParams
 from optimist.testing.byte_tokenizer import ByteTokenizer
 from optimist.testing.drain import engine_drained
-from optimist.testing.matrix import Cell
-from optimist.testing.oracle import Answer
+from optimist.testing.matrix import Cell, check_answers
+from optimist.testing.oracle import Answer, NextToken
 from optimist.testing.wishes import Wish
+
+LATE_INTEGERS = "optimist.testing.late_device:LateDevice"
+TOY = "optimist.testing.torch_toy:ToyExecutor"
+VOCAB_SIZE = 272
+"""of the byte tokenizer, and so of the models"""
 
 
 def engine_of(cell: Cell, placement: Placement, **options: Any) -> Engine:
@@ -23,7 +28,7 @@ def engine_of(cell: Cell, placement: Placement, **options: Any) -> Engine:
     return Engine(
         None,
         placement,
-        tokenizer=ByteTokenizer(),
+        tokenizer=ByteTokenizer(VOCAB_SIZE),
         depth=setup.depth,
         max_chunk=setup.max_chunk,
         prefix_cache=setup.prefix_cache,
@@ -33,6 +38,19 @@ def engine_of(cell: Cell, placement: Placement, **options: Any) -> Engine:
         max_model_len=setup.max_model_len,
         **options,
     )
+
+
+async def check_placed(
+    cell: Cell, placement: Placement, executor: str, next_token: NextToken
+) -> None:
+    """Run a cell through an engine. executor: `module:Class` with an option vocab_size.
+
+    Raises MatrixRed where it differs from `next_token`, Leftovers when it does not come to rest.
+    """
+    wishes = cell.wishes(VOCAB_SIZE)
+    options = {"executor": executor, "executor_options": {"vocab_size": VOCAB_SIZE}}
+    async with engine_of(cell, placement, **options) as engine:
+        check_answers(cell, wishes, await answers(engine, wishes), next_token)
 
 
 async def answers(engine: Engine, wishes: Sequence[Wish]) -> list[Answer]:

@@ -1,0 +1,98 @@
+"""All cells of MATRIX by one command: `python -m optimist.testing.all_cells --placement processes`.
+
+Without a placement the actors run in one place on virtual time, as in `check_executor`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import anyio
+
+from optimist.actors.config import Placement
+from optimist.testing.conformance import check_executor
+from optimist.testing.drain import drained
+from optimist.testing.integer_model import IntegerExecutor
+from optimist.testing.integer_rule import IntegerModel
+from optimist.testing.matrix import Cell, MatrixRed, cells
+from optimist.testing.oracle import IntegerOracle, NextToken
+from optimist.testing.placements import LATE_INTEGERS, TOY, VOCAB_SIZE, check_placed
+
+PLACEMENTS: tuple[Placement, ...] = ("inline", "embedded", "processes")
+INTEGERS = IntegerModel(vocab_size=VOCAB_SIZE)
+
+
+class Model(NamedTuple):
+    """executor: its name for a worker. next_token: what it must equal. check: one cell in one place."""
+
+    executor: str
+    next_token: NextToken
+    check: Callable[[Cell], None]
+
+
+def integers() -> Model:
+    """The integer model."""
+    next_token = IntegerOracle(INTEGERS)
+
+    def check(cell: Cell) -> None:
+        check_executor(
+            lambda limits: IntegerExecutor(limits, INTEGERS),
+            next_token,
+            vocab_size=VOCAB_SIZE,
+            every=[cell],
+        )
+
+    return Model(LATE_INTEGERS, next_token, check)
+
+
+def toy() -> Model:
+    """The torch toy in float64."""
+    from optimist.testing import torch_toy
+    from optimist.testing.torch_oracle import ToyOracle
+
+    config = replace(torch_toy.TOY, vocab_size=VOCAB_SIZE)
+    network, next_token = torch_toy.toy_network(config), ToyOracle(config)
+
+    def check(cell: Cell) -> None:
+        check_executor(
+            lambda limits: torch_toy.toy_executor(limits, network),
+            next_token,
+            vocab_size=VOCAB_SIZE,
+            every=[cell],
+        )
+
+    return Model(TOY, next_token, check)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line. Returns the exit status: 1 when a cell is red."""
+    parser = argparse.ArgumentParser(prog="python -m optimist.testing.all_cells")
+    parser.add_argument("--model", choices=("integers", "toy"), default="integers")
+    parser.add_argument("--placement", choices=PLACEMENTS, help="run whole engines there")
+    chosen = parser.parse_args(arguments)
+    model = integers() if chosen.model == "integers" else toy()
+    red = 0
+    for cell in cells():
+        try:
+            _check(cell, model, chosen.placement)
+        except MatrixRed as difference:
+            red += 1
+            print(difference, file=sys.stderr)
+    print(f"{len(cells())} cells, {red} red")
+    return min(red, 1)
+
+
+def _check(cell: Cell, model: Model, placement: Placement | None) -> None:
+    if placement is None:
+        model.check(cell)
+        return
+    with drained():
+        anyio.run(check_placed, cell, placement, model.executor, model.next_token)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
