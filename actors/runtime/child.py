@@ -30,7 +30,7 @@ from optimist.messages.control import (
     Start,
     Stop,
 )
-from optimist.messages.errors import EngineEnded
+from optimist.messages.errors import EngineEnded, OptimistError
 from optimist.transport.base import EndOfInbox
 from optimist.transport.links import Links
 
@@ -115,7 +115,8 @@ class _Cell:
             if not self._asked:
                 raise EngineEnded(f"{actor} ended without being asked to")
         except Exception as error:  # noqa: BLE001 - whatever an actor raises is its death
-            traceback.print_exc()
+            if not isinstance(error, OptimistError):
+                traceback.print_exc()
             death = by_exception(actor, error)
             self._line.send(
                 Fault(incarnation=self._life, actor=actor, reason=death.reason, kind=death.kind)

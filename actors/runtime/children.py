@@ -123,6 +123,10 @@ class ProcessChild:
                 await process.wait()
             process.close()
 
+    def tell_next(self, config: bytes) -> None:
+        """Give later lives another configuration than this one."""
+        self._orders = self._orders._replace(config=config)
+
     def ask_to_stop(self) -> None:
         """See Child."""
         if self._life is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import anyio
 import msgspec
@@ -122,6 +123,7 @@ async def bring_up(
                 )
                 try:
                     await supervisor.start()
+                    _fix_doors(config, children)
                     yield Troupe(supervisor, host, children)
                 except BaseException as error:
                     failure = error
@@ -183,6 +185,22 @@ def _tree(config: EngineConfig, children: tuple[Child, ...]) -> Tree:
         ),
         Budget(config.restarts, config.restart_window),
     )
+
+
+def _fix_doors(config: EngineConfig, children: tuple[Child, ...]) -> None:
+    """A restarted gateway must be found where the first one was, on the ports that were free then."""
+    for child in children:
+        if isinstance(child, ProcessChild) and (detail := child.details.get("gateway")):
+            doors = detail.split(" and ")
+            ports = [urlsplit(door).port for door in doors if door.startswith("http://")]
+            sockets = [door for door in doors if not door.startswith("http://")]
+            gateway = msgspec.structs.replace(
+                config.gateway,
+                port=ports[0] if ports else config.gateway.port,
+                zmq=sockets[0] if sockets else config.gateway.zmq,
+            )
+            fixed = msgspec.structs.replace(config, gateway=gateway)
+            child.tell_next(msgspec.json.encode(fixed))
 
 
 def _tell_gateway(

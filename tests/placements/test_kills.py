@@ -136,7 +136,7 @@ async def test_past_the_budget_every_open_request_ends_naming_actor_status_and_l
 
 
 async def test_a_worker_that_hangs_is_killed_and_every_stream_continues() -> None:
-    placement = config("processes", sleep_ms=2.0, hang_timeout=1.5)
+    placement = config("processes", sleep_ms=2.0, hang_timeout=3.0)
     async with bring_up(placement, ByteTokenizer(272)) as troupe:
         audience = Audience(troupe.gateway)
         async with anyio.create_task_group() as group:

@@ -112,6 +112,25 @@ async def test_killed_gateways_leave_no_slot_taken_and_the_next_one_serves(
                     await anyio.sleep(0.05)
 
 
+async def test_a_restarted_gateway_is_found_where_the_first_one_was(
+    model: str, run_root: Path
+) -> None:
+    placement = served(model, run_root)
+    gateway = msgspec.structs.replace(placement.gateway, zmq="tcp://127.0.0.1:*", port=0)
+    async with bring_up(
+        msgspec.structs.replace(placement, gateway=gateway), gateway_here=False
+    ) as troupe:
+        doors = troupe.details["gateway"]
+        endpoint = doors.split(" and ")[-1]
+        assert not endpoint.endswith("*") and ":0" not in doors
+        pid = troupe.pids["gateway"]
+        os.kill(pid, signal.SIGKILL)
+        with anyio.fail_after(30):
+            assert await ask(endpoint) == ANSWER
+        assert troupe.details["gateway"] == doors
+        assert troupe.pids["gateway"] != pid
+
+
 async def test_past_the_budget_a_client_is_told_which_actor_died_and_how(
     model: str, run_root: Path
 ) -> None:

@@ -135,6 +135,8 @@ async def test_cancelled_while_it_starts_nothing_is_left(placement: Placement) -
             group.cancel_scope.cancel()
     finally:
         Sleeps.released.set()
+    if placement == "inline":
+        await until(lambda: Sleeps.made and Sleeps.made[-1].closed)
     Sleeps.released.clear()
 
 

@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import anyio
 
@@ -128,15 +128,18 @@ class Exits(IntegerExecutor):
 
 
 class Sleeps(IntegerExecutor):
-    """A device that never answers."""
+    """A device that does not answer before the test releases it."""
 
     released = threading.Event()
+    made: ClassVar[list[IntegerExecutor]] = []
 
     @classmethod
     def load(cls, config: WorkerConfig, progress: Progress) -> Self:
         progress("integers", 0, 1)
         cls.released.wait()
-        return super().load(config, progress)
+        self = super().load(WorkerConfig(), lambda what, done, total: None)
+        cls.made.append(self)
+        return self
 
 
 class Fails(IntegerExecutor):
