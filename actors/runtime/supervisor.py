@@ -120,7 +120,10 @@ class Supervisor:
     def _look(self) -> None:
         """Let `start` go on when all are ready, or one has failed."""
         lives = self._lives.values()
-        if any(life.ended.is_set() for life in lives) or all(life.ready.is_set() for life in lives):
+        complete = len(lives) == len(self._tree.branches)
+        if any(life.ended.is_set() for life in lives) or (
+            complete and all(life.ready.is_set() for life in lives)
+        ):
             self._settled.set()
 
     def _died(self, life: _Life) -> None:

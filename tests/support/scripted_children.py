@@ -26,6 +26,8 @@ class Scripted:
         self.log = log
         self.incarnations: list[int] = []
         self.starts_well = True
+        self.starts_late = False
+        self.is_ready = False
         self.stops_well = True
         self.death: Death | None = None
         self._end = anyio.Event()
@@ -35,7 +37,10 @@ class Scripted:
         self.death, self._end = None, anyio.Event()
         self.log.append(f"start {self.name}")
         try:
+            if self.starts_late:
+                await anyio.sleep(0.05)
             if self.starts_well:
+                self.is_ready = True
                 ready()
             await self._end.wait()
         except anyio.get_cancelled_exc_class():

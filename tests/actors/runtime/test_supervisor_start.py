@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from scripted_children import Stage, settled
+from scripted_children import NAMES, Stage, settled
 
 from optimist.messages.errors import ConfigError, EngineBroken, ModelError
 
@@ -59,3 +59,14 @@ async def test_a_start_that_is_cancelled_can_be_stopped() -> None:
             await supervisor.start()
         await supervisor.stop()
     assert stage.log[-2:] == ["ask worker", "end worker"]
+
+
+async def test_the_start_waits_for_the_last_one_although_the_first_was_ready_before_it_began() -> (
+    None
+):
+    stage = Stage()
+    stage["gateway"].starts_late = True
+    async with stage.supervisor() as supervisor:
+        await supervisor.start()
+        assert all(stage[name].is_ready for name in NAMES)
+        await supervisor.stop()
