@@ -6,16 +6,19 @@ Without a placement the actors run in one place on virtual time, as in `check_ex
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
+from unittest.mock import patch
 
 import anyio
 
 from optimist.actors.config import Placement
 from optimist.testing.conformance import check_executor
-from optimist.testing.drain import drained
+from optimist.testing.drain import Leftovers, drained
 from optimist.testing.integer_model import IntegerExecutor
 from optimist.testing.integer_rule import IntegerModel
 from optimist.testing.matrix import Cell, MatrixRed, cells
@@ -76,12 +79,13 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     model = integers() if chosen.model == "integers" else toy()
     red = 0
-    for cell in cells():
-        try:
-            _check(cell, model, chosen.placement)
-        except MatrixRed as difference:
-            red += 1
-            print(difference, file=sys.stderr)
+    with tempfile.TemporaryDirectory() as own, patch.dict(os.environ, XDG_RUNTIME_DIR=own):
+        for cell in cells():
+            try:
+                _check(cell, model, chosen.placement)
+            except MatrixRed as difference:
+                red += 1
+                print(difference, file=sys.stderr)
     print(f"{len(cells())} cells, {red} red")
     return min(red, 1)
 
@@ -90,8 +94,11 @@ def _check(cell: Cell, model: Model, placement: Placement | None) -> None:
     if placement is None:
         model.check(cell)
         return
-    with drained():
-        anyio.run(check_placed, cell, placement, model.executor, model.next_token)
+    try:
+        with drained():
+            anyio.run(check_placed, cell, placement, model.executor, model.next_token)
+    except Leftovers as left:
+        raise MatrixRed(f"{cell}: {left}") from left
 
 
 if __name__ == "__main__":

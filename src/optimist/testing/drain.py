@@ -17,8 +17,10 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import cache
+from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
+from threading import Thread
 from typing import NamedTuple, Protocol
 
 import anyio
@@ -121,10 +123,11 @@ async def _until_empty(left: Callable[[], list[str]], patience_s: float, what: s
 @cache
 def _make_what_stays() -> None:
     """libuv makes a pipe with the first loop of a process and keeps it."""
-    with suppress(ImportError):
-        import uvloop
-
-        uvloop.new_event_loop().close()
+    if find_spec("uvloop") is not None:
+        options = {"use_uvloop": True}
+        loop = Thread(target=partial(anyio.run, anyio.sleep, 0, backend_options=options))
+        loop.start()
+        loop.join()
 
 
 def _descriptors() -> Iterator[str]:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from optimist.actors.scheduler.actor import Scheduler
-from optimist.actors.scheduler.check import check_busy
 from optimist.actors.scheduler.epoch import Epoch
 from optimist.testing.late_device import LateDevice
 from optimist.testing.world import World
@@ -32,7 +31,7 @@ class Inspector:
             return
         if self._check:
             actor.check()
-            check_busy(actor.core)
+            actor.check_busy()
         if actor.core.device is not None:
             self._poison(actor.core.device.epoch)
 
