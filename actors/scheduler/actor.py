@@ -97,8 +97,12 @@ class Scheduler(Actor[SchedulerMessage]):
         return self.core.wait(now)
 
     def check(self) -> None:
-        """Raise AssertionError if an invariant does not hold. For tests."""
+        """Raise AssertionError if an invariant does not hold. For tests, between any two messages."""
         self.core.check()
+
+    def check_busy(self) -> None:
+        """Raise AssertionError if something could run and nothing is in flight. For tests, after a turn."""
+        self.core.check_busy()
 
     def _replay(self, message: Resync) -> None:
         for plan in self.core.replay(message):

@@ -3,42 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from optimist.actors.scheduler.core import Core
-    from optimist.actors.scheduler.epoch import Epoch
+from optimist.actors.scheduler.epoch import Epoch
+from optimist.actors.scheduler.queue import Queue
+from optimist.actors.scheduler.request import Request
 
 
-def check(core: Core) -> None:
+def check(queue: Queue, live: dict[int, Request], epoch: Epoch | None, depth: int) -> None:
     """Raise AssertionError, saying which, if an invariant does not hold."""
-    queued = core.queue.requests()
+    queued = queue.requests()
     assert len({id(r) for r in queued}) == len(queued), "a request is queued twice"
-    assert sum(r.prompt_len for r in queued) == core.queue.prompt_tokens, "queued tokens"
-    assert all(core.live.get(r.id) is r for r in queued), "a request that ended is queued"
+    assert sum(r.prompt_len for r in queued) == queue.prompt_tokens, "queued tokens"
+    assert all(live.get(r.id) is r for r in queued), "a request that ended is queued"
     assert all(r.slot < 0 for r in queued), "a queued request holds a slot"
-    if core.device is None:
-        assert len(queued) == len(core.live), "without a device everybody waits"
+    if epoch is None:
+        assert len(queued) == len(live), "without a device everybody waits"
         return
-    epoch = core.device.epoch
     slots = epoch.slots
     placed = [r for s, r in enumerate(slots.requests) if r is not None and not slots.dropped[s]]
-    assert {r.id for r in [*queued, *placed]} == set(core.live), "a live request is nowhere"
-    assert len(queued) + len(placed) == len(core.live), "a live request is in two places"
-    assert len(epoch.flights) <= core.config.depth, "too many steps in flight"
+    assert {r.id for r in [*queued, *placed]} == set(live), "a live request is nowhere"
+    assert len(queued) + len(placed) == len(live), "a live request is in two places"
+    assert len(epoch.flights) <= depth, "too many steps in flight"
     _check_pool(epoch)
     _check_steps(epoch)
     _check_counts(epoch)
 
 
-def check_busy(core: Core) -> None:
+def check_busy(queue: Queue, epoch: Epoch | None) -> None:
     """Right after planning: if nothing is in flight, nothing that waits could run."""
-    if core.device is None or core.device.epoch.flights:
+    if epoch is None or epoch.flights:
         return
-    slots = core.device.epoch.slots
-    assert not core.queue.has_ready(), "nothing runs, and a request that could waits"
+    slots = epoch.slots
+    assert not queue.has_ready(), "nothing runs, and a request that could waits"
     paused = slots.settled >= slots.ceiling
     assert not (slots.active & ~paused).any(), "nothing runs, and a running request could"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from optimist.actors.config import SchedulerConfig
-from optimist.actors.scheduler.check import check
+from optimist.actors.scheduler.check import check, check_busy
 from optimist.actors.scheduler.counters import Counters, Pace
 from optimist.actors.scheduler.deadlines import Deadlines
 from optimist.actors.scheduler.departures import Departures
@@ -81,7 +81,7 @@ class Core:
         self._arrivals += 1
         request = request_of(admit, self._arrivals)
         request.use_cache &= self.config.prefix_cache
-        if (problem := self._intake.overloaded(request, self._epoch)) is not None:
+        if (problem := self._intake.overloaded(request, self.epoch)) is not None:
             return [self._retired(request, problem)]
         self.live[request.id] = request
         self._deadlines.add(request)
@@ -127,7 +127,7 @@ class Core:
 
     def capacity(self, capacity: Capacity) -> list[Tokens | Retired]:
         """A worker says what it can hold. A new incarnation of it begins a new epoch."""
-        old, messages = self._epoch, list[Tokens | Retired]()
+        old, messages = self.epoch, list[Tokens | Retired]()
         if old is not None and capacity.incarnation <= old.worker:
             return self._ignore("known_capacity")
         if old is not None:
@@ -186,15 +186,20 @@ class Core:
 
     def check(self) -> None:
         """Raise AssertionError if an invariant does not hold."""
-        check(self)
+        check(self.queue, self.live, self.epoch, self.config.depth)
+
+    def check_busy(self) -> None:
+        """Right after planning: raise AssertionError if something could run and nothing does."""
+        check_busy(self.queue, self.epoch)
 
     @property
-    def _epoch(self) -> Epoch | None:
+    def epoch(self) -> Epoch | None:
+        """The life of the device, None before the first."""
         return self.device.epoch if self.device is not None else None
 
     def _flight(self, result: StepResult) -> Flight | None:
         """The step in flight that a result is of, if it is the first result of it."""
-        epoch = self._epoch
+        epoch = self.epoch
         if epoch is None or result.epoch != epoch.number:
             return None
         found = (f for f in epoch.flights if f.step == result.step and f.result is None)

@@ -11,7 +11,6 @@ import pytest
 from optimist.actors.builder.apply import apply
 from optimist.actors.config import SchedulerConfig
 from optimist.actors.scheduler.actor import Scheduler
-from optimist.actors.scheduler.check import check_busy
 from optimist.messages.base import column, ints, size
 from optimist.messages.batches import ExactBatch
 from optimist.messages.control import Resync
@@ -210,18 +209,22 @@ class Rig:
         self.scheduler.receive(Capacity(incarnation=self.incarnation, **self.capacity))
         self._read()
 
-    def admit(self, prompt: int | Iterable[int] = 5, max_tokens: int = 8, **fields: Any) -> int:
+    def admit(
+        self,
+        prompt: int | Iterable[int] = 5,
+        max_tokens: int = 8,
+        *,
+        request: int | None = None,
+        emitted: Iterable[int] = (),
+        **fields: Any,
+    ) -> int:
         """Send an Admit; returns the request's id. An int asks for a fresh prompt of that length."""
-        request = fields.pop("request", None)
-        if request is None:
-            request = max(self.streams, default=0) + 1
-        ids = (
-            [request * 1000 + i for i in range(prompt)] if isinstance(prompt, int) else list(prompt)
-        )
-        emitted = list(fields.pop("emitted", ()))
-        self.streams[request] = Stream(ids, emitted)
-        self.resend(request, ids, max_tokens, emitted, **fields)
-        return request
+        number = max(self.streams, default=0) + 1 if request is None else request
+        fresh = range(number * 1000, number * 1000 + prompt) if isinstance(prompt, int) else prompt
+        ids, given = list(fresh), list(emitted)
+        self.streams[number] = Stream(ids, given)
+        self.resend(number, ids, max_tokens, given, **fields)
+        return number
 
     def resend(
         self, request: int, prompt: list[int], max_tokens: int, emitted: list[int], **fields: Any
@@ -257,7 +260,7 @@ class Rig:
             self.results.append(self.device.run(batch, self.incarnation))
         self.plans.extend(plans)
         self.scheduler.check()
-        check_busy(self.core)
+        self.core.check_busy()
         self._read()
         return plans
 

@@ -17,7 +17,8 @@ MakeRig = Callable[..., "Rig"]
 
 
 def chunks(plan: ExactPlan) -> list[int]:
-    return (plan.prefill.seq_lens.exact() - ints(plan.prefill.starts)).tolist()
+    sizes: list[int] = (plan.prefill.seq_lens.exact() - ints(plan.prefill.starts)).tolist()
+    return sizes
 
 
 def tokens_of(plan: ExactPlan) -> int:
