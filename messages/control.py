@@ -91,6 +91,7 @@ class Resync(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     builder to scheduler: send the unsettled plans again. scheduler to gateway: admit every live
     request again. scheduler to worker: send Capacity. worker to scheduler: a batch is missing.
+    proposer to scheduler: send Open again for every slot. proposer to worker: send it Capacity.
     epoch, step: the first step wanted; 0 and 0 for an actor that knows nothing.
     """
 

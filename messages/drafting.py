@@ -14,8 +14,15 @@ from optimist.messages.base import (
 
 
 class Open(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """Scheduler to proposer, when a request moves into a slot: its tokens so far, [N]."""
+    """Scheduler to proposer, when a request moves into a slot, and again when the proposer asks.
 
+    epoch, step: the first step that may add tokens to these: the one whose plan opens the slot, or
+    the one behind the last that settled. token_ids: what is known of the request, prompt first, [N].
+    Whatever the slot held before is closed by it.
+    """
+
+    epoch: int
+    step: int
     slot: int
     generation: int
     token_ids: Column
@@ -64,8 +71,25 @@ class _Rows(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
 
 class Accepted(_Rows, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """Worker to proposer, after a step: the tokens accepted in it. May be dropped."""
+    """Worker to proposer, after a step: the tokens accepted in it. May be dropped.
+
+    starts: tokens of the request that were known before these, [N]: history, so that a proposer sees
+    that it missed some. wanted: drafts that the next batch has room for on the row, [N].
+    """
+
+    starts: Column = EMPTY
+    wanted: Column = EMPTY
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rows, columns = size(self.slots), {"starts": self.starts, "wanted": self.wanted}
+        check_columns("Accepted", {name: (values, rows) for name, values in columns.items()})
+        check_non_negative("Accepted", columns)
 
 
 class Drafts(_Rows, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """Proposer to worker: what may follow the tokens of `after_step`. May be late or dropped."""
+    """Proposer to worker: what may follow the tokens of `after_step`. May be late or dropped.
+
+    One follows every Accepted, if only to say that there are none; a newer one answers for those
+    before it.
+    """

@@ -97,7 +97,7 @@ class StepResult(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Capacity(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """Worker to scheduler, when it is ready and whenever a scheduler asks by Resync.
+    """Worker to scheduler and proposer, when it is ready and whenever one of them asks by Resync.
 
     A new incarnation means an empty device. num_blocks: KV blocks, all usable, numbered from 0.
     block_size: tokens a block holds. max_slots: requests on the device at once.

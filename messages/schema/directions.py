@@ -39,8 +39,9 @@ ACTOR_DIRECTIONS: dict[str, Any] = {
     "scheduler to worker": Resync,
     "worker to scheduler": StepResult | Capacity | Resync,
     "scheduler to proposer": Open | Close,
-    "worker to proposer": Accepted,
-    "proposer to worker": Drafts,
+    "worker to proposer": Accepted | Capacity,
+    "proposer to worker": Drafts | Resync,
+    "proposer to scheduler": Resync,
     "child process to supervisor": Hello | Ready | Progress | Beat | Fault,
     "supervisor to child process": Start | Stop | Drain | Fault | Restarted,
 }

@@ -189,9 +189,9 @@ _STEPS: tuple[Message, ...] = (
         max_batch_tokens=256,
         vocab_size=512,
     ),
-    Open(incarnation=2, slot=1, generation=2, token_ids=column([10, 11])),
+    Open(incarnation=2, epoch=4, step=5, slot=1, generation=2, token_ids=column([10, 11])),
     Close(incarnation=2, slot=1, generation=2),
-    Accepted(**_AFTER),
+    Accepted(**_AFTER, starts=column([20, 30]), wanted=column([2, 0])),
     Drafts(**_AFTER),
 )
 

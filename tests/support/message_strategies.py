@@ -96,6 +96,12 @@ def _after_step(draw: Draw) -> dict[str, Any]:
     return {**made, "counts": counts, "token_ids": draw(ids(total))}
 
 
+def _accepted(draw: Draw) -> dict[str, Any]:
+    made = _after_step(draw)
+    rows = len(made["slots"]) // 4
+    return {**made, "starts": draw(ids(rows)), "wanted": draw(ids(rows))}
+
+
 def _plan(draw: Draw) -> tuple[int, dict[str, Any]]:
     rows = draw(st.integers(0, 4))
     names = ("decode_slots", "decode_generations", "draft_counts")
@@ -139,7 +145,7 @@ def _optimistic_batch(draw: Draw) -> dict[str, Any]:
 
 
 TOGETHER: dict[type[Any], Callable[[Draw], dict[str, Any]]] = {
-    Accepted: _after_step,
+    Accepted: _accepted,
     BlockDelta: _block_delta,
     Drafts: _after_step,
     ExactBatch: _exact_batch,
