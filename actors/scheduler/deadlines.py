@@ -14,6 +14,10 @@ class Deadlines:
         self._heap: list[tuple[float, int, Request]] = []
         self._live: set[Request] = set()
 
+    def __len__(self) -> int:
+        """Entries that are kept, those of requests that ended included."""
+        return len(self._heap)
+
     def add(self, request: Request) -> None:
         """Watch a request, if it has a deadline."""
         if request.deadline != float("inf"):

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from scheduler_rig import Rig, make_rig
 
-if TYPE_CHECKING:
-    from tests.actors.scheduler.conftest import Rig
-
-    from optimist.messages.errors import Problem
-
-MakeRig = Callable[..., "Rig"]
+from optimist.messages.errors import Problem
 
 
 def problem_of(rig: Rig, request: int) -> Problem | None:
@@ -18,7 +12,7 @@ def problem_of(rig: Rig, request: int) -> Problem | None:
     return retired.problem if retired is not None else None
 
 
-def test_one_more_than_may_wait_is_refused_at_once(make_rig: MakeRig, depth: int) -> None:
+def test_one_more_than_may_wait_is_refused_at_once(depth: int) -> None:
     rig = make_rig(depth=depth, max_slots=2, max_waiting=3)
     requests = [rig.admit(5, 3) for _ in range(6)]
     problem = problem_of(rig, requests[5])
@@ -31,7 +25,7 @@ def test_one_more_than_may_wait_is_refused_at_once(make_rig: MakeRig, depth: int
     rig.assert_clean()
 
 
-def test_prompt_tokens_that_wait_are_bounded_too(make_rig: MakeRig) -> None:
+def test_prompt_tokens_that_wait_are_bounded_too() -> None:
     rig = make_rig(depth=1, max_slots=1, max_waiting_tokens=30)
     running, first, second, third = (rig.admit(n, 3) for n in (20, 9, 9, 1))
     assert [problem_of(rig, r) is None for r in (running, first, second, third)] == [
@@ -46,13 +40,13 @@ def test_prompt_tokens_that_wait_are_bounded_too(make_rig: MakeRig) -> None:
     rig.assert_clean()
 
 
-def test_whoever_can_run_at_once_is_not_refused(make_rig: MakeRig) -> None:
+def test_whoever_can_run_at_once_is_not_refused() -> None:
     rig = make_rig(depth=1, max_slots=2, max_waiting_tokens=1, max_waiting=1)
     requests = [rig.admit(20, 3) for _ in range(2)]
     assert [problem_of(rig, request) for request in requests] == [None, None]
 
 
-def test_requests_of_an_earlier_life_are_never_refused(make_rig: MakeRig) -> None:
+def test_requests_of_an_earlier_life_are_never_refused() -> None:
     rig = make_rig(worker=False, max_slots=1, max_waiting=1)
     early = [rig.admit(5, 3) for _ in range(4)]
     rig.start_worker()
@@ -64,7 +58,7 @@ def test_requests_of_an_earlier_life_are_never_refused(make_rig: MakeRig) -> Non
     rig.assert_clean()
 
 
-def test_the_advice_to_retry_follows_the_pace_of_admission(make_rig: MakeRig) -> None:
+def test_the_advice_to_retry_follows_the_pace_of_admission() -> None:
     def advice(seconds: float) -> float:
         rig = make_rig(depth=1, max_slots=1, max_waiting=1)
         for _ in range(40):

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 import pytest
+from scheduler_rig import make_rig
 
 from optimist.messages.base import ints, size
 from optimist.messages.plans import ExactPlan
-
-if TYPE_CHECKING:
-    from tests.actors.scheduler.conftest import Rig
-
-MakeRig = Callable[..., "Rig"]
 
 
 def chunks(plan: ExactPlan) -> list[int]:
@@ -25,7 +18,7 @@ def tokens_of(plan: ExactPlan) -> int:
     return size(plan.decode_slots) + sum(chunks(plan))
 
 
-def test_prompts_are_computed_whole_and_in_order_when_they_fit(make_rig: MakeRig) -> None:
+def test_prompts_are_computed_whole_and_in_order_when_they_fit() -> None:
     rig = make_rig(depth=1)
     for length in (5, 9, 3):
         rig.admit(length)
@@ -34,7 +27,7 @@ def test_prompts_are_computed_whole_and_in_order_when_they_fit(make_rig: MakeRig
     assert [slot.request for slot in plan.opened] == [1, 2, 3]
 
 
-def test_two_steps_are_planned_ahead_and_no_third(make_rig: MakeRig) -> None:
+def test_two_steps_are_planned_ahead_and_no_third() -> None:
     rig = make_rig(depth=2)
     rig.admit(5)
     first, second = rig.turn()
@@ -43,13 +36,13 @@ def test_two_steps_are_planned_ahead_and_no_third(make_rig: MakeRig) -> None:
     assert rig.turn() == []
 
 
-def test_depth_one_waits_for_each_result(make_rig: MakeRig) -> None:
+def test_depth_one_waits_for_each_result() -> None:
     rig = make_rig(depth=1)
     rig.admit(5)
     assert len(rig.turn()) == 1 and rig.turn() == []
 
 
-def test_long_prompts_share_steps_in_chunks(make_rig: MakeRig) -> None:
+def test_long_prompts_share_steps_in_chunks() -> None:
     rig = make_rig(
         depth=1, max_batch_tokens=1024, max_chunk=400, num_blocks=1000, max_model_len=2048
     )
@@ -61,9 +54,7 @@ def test_long_prompts_share_steps_in_chunks(make_rig: MakeRig) -> None:
     assert size(last.decode_slots) == 2 and chunks(last) == [352]
 
 
-def test_a_chunk_that_does_not_reach_the_last_token_samples_nothing(
-    make_rig: MakeRig, depth: int
-) -> None:
+def test_a_chunk_that_does_not_reach_the_last_token_samples_nothing(depth: int) -> None:
     rig = make_rig(depth=depth, max_chunk=4)
     request = rig.admit(10, 2)
     rig.drain()
@@ -73,7 +64,7 @@ def test_a_chunk_that_does_not_reach_the_last_token_samples_nothing(
     assert len(rig.delivered(request)) == 2
 
 
-def test_decode_rows_come_first_and_prompts_take_what_is_left(make_rig: MakeRig) -> None:
+def test_decode_rows_come_first_and_prompts_take_what_is_left() -> None:
     rig = make_rig(depth=1, max_batch_tokens=8)
     rig.admit(4, 20)
     rig.admit(3, 20)
@@ -84,7 +75,7 @@ def test_decode_rows_come_first_and_prompts_take_what_is_left(make_rig: MakeRig)
 
 
 @pytest.mark.parametrize("budget", [1, 3, 8])
-def test_no_step_is_larger_than_the_budget(make_rig: MakeRig, depth: int, budget: int) -> None:
+def test_no_step_is_larger_than_the_budget(depth: int, budget: int) -> None:
     rig = make_rig(depth=depth, max_batch_tokens=budget, max_chunk=5)
     requests = [rig.admit(3 + i, 6) for i in range(6)]
     rig.drain()
@@ -92,13 +83,13 @@ def test_no_step_is_larger_than_the_budget(make_rig: MakeRig, depth: int, budget
     assert all(len(rig.delivered(request)) == 6 for request in requests)
 
 
-def test_the_workers_budget_counts_too(make_rig: MakeRig) -> None:
+def test_the_workers_budget_counts_too() -> None:
     rig = make_rig(depth=1, max_batch_tokens=1000, worker_batch_tokens=64)
     rig.admit(100)
     assert chunks(rig.step()[0]) == [64]
 
 
-def test_more_decode_rows_than_budget_take_turns(make_rig: MakeRig, depth: int) -> None:
+def test_more_decode_rows_than_budget_take_turns(depth: int) -> None:
     rig = make_rig(depth=depth, max_batch_tokens=3)
     requests = [rig.admit(1, 40, credit=1) for _ in range(5)]
     rig.drain()
@@ -112,7 +103,7 @@ def test_more_decode_rows_than_budget_take_turns(make_rig: MakeRig, depth: int) 
     assert max(counts) - min(counts) <= 2
 
 
-def test_a_better_priority_is_admitted_first(make_rig: MakeRig, depth: int) -> None:
+def test_a_better_priority_is_admitted_first(depth: int) -> None:
     rig = make_rig(depth=depth, max_slots=1)
     for priority in (0, 2, 1, 1):
         rig.admit(3, 2, priority=priority)
@@ -121,7 +112,7 @@ def test_a_better_priority_is_admitted_first(make_rig: MakeRig, depth: int) -> N
     assert opened == [1, 3, 4, 2]
 
 
-def test_nobody_is_admitted_past_a_head_that_does_not_fit(make_rig: MakeRig, depth: int) -> None:
+def test_nobody_is_admitted_past_a_head_that_does_not_fit(depth: int) -> None:
     rig = make_rig(depth=depth, num_blocks=8)
     rig.admit(17, 8)
     big, small = rig.admit(20, 2), rig.admit(2, 2)
@@ -130,7 +121,7 @@ def test_nobody_is_admitted_past_a_head_that_does_not_fit(make_rig: MakeRig, dep
     assert opened == [1, big, small]
 
 
-def test_a_slot_is_used_again_only_after_the_last_step_that_names_it(make_rig: MakeRig) -> None:
+def test_a_slot_is_used_again_only_after_the_last_step_that_names_it() -> None:
     rig = make_rig(depth=2, max_slots=1)
     first = rig.admit(3, 50)
     rig.step()
@@ -147,7 +138,7 @@ def test_a_slot_is_used_again_only_after_the_last_step_that_names_it(make_rig: M
     assert ints(plan.closed).tolist() == [plan.opened[0].slot]
 
 
-def test_a_decode_only_step_moves_no_blocks_but_those_it_needs(make_rig: MakeRig) -> None:
+def test_a_decode_only_step_moves_no_blocks_but_those_it_needs() -> None:
     rig = make_rig(depth=1)
     rig.admit(5, 12)
     for _ in range(9):
@@ -157,7 +148,7 @@ def test_a_decode_only_step_moves_no_blocks_but_those_it_needs(make_rig: MakeRig
     assert [plan.blocks.version for plan in rig.plans] == list(range(1, 10))
 
 
-def test_random_loads_are_served_in_full(make_rig: MakeRig, depth: int) -> None:
+def test_random_loads_are_served_in_full(depth: int) -> None:
     rig = make_rig(depth=depth, num_blocks=12, max_slots=3, max_chunk=6)
     requests = [rig.admit(1 + 7 * i % 23, 1 + 5 * i % 13) for i in range(40)]
     rig.drain()

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from tests.actors.scheduler.conftest import Rig
-
-MakeRig = Callable[..., "Rig"]
+from scheduler_rig import Rig, make_rig
 
 
 def opened(rig: Rig) -> list[int]:
@@ -29,7 +23,7 @@ def run_to_preemption(rig: Rig, limit: int = 100) -> None:
     raise AssertionError("nobody is preempted")
 
 
-def test_a_token_in_flight_at_preemption_is_delivered_once(make_rig: MakeRig) -> None:
+def test_a_token_in_flight_at_preemption_is_delivered_once() -> None:
     rig = make_rig(depth=2, num_blocks=6, max_slots=2)
     first, second = rig.admit(5, 20), rig.admit(5, 20)
     run_to_preemption(rig)
@@ -46,7 +40,7 @@ def test_a_token_in_flight_at_preemption_is_delivered_once(make_rig: MakeRig) ->
     rig.assert_clean()
 
 
-def test_a_preempted_request_that_ends_in_flight_is_not_computed_again(make_rig: MakeRig) -> None:
+def test_a_preempted_request_that_ends_in_flight_is_not_computed_again() -> None:
     def run(stop_at: int) -> Rig:
         rig = make_rig(depth=2, num_blocks=6, max_slots=2)
         rig.device.scripted[2, stop_at] = 7
@@ -65,7 +59,7 @@ def test_a_preempted_request_that_ends_in_flight_is_not_computed_again(make_rig:
 
 
 @pytest.mark.parametrize("when", ["in flight", "queued"])
-def test_a_preempted_request_can_be_cancelled(make_rig: MakeRig, when: str) -> None:
+def test_a_preempted_request_can_be_cancelled(when: str) -> None:
     rig = make_rig(depth=2, num_blocks=6, max_slots=2)
     first, second = rig.admit(5, 20), rig.admit(5, 20)
     run_to_preemption(rig)
@@ -79,7 +73,7 @@ def test_a_preempted_request_can_be_cancelled(make_rig: MakeRig, when: str) -> N
     rig.assert_clean()
 
 
-def test_the_last_of_equals_gives_way(make_rig: MakeRig, depth: int) -> None:
+def test_the_last_of_equals_gives_way(depth: int) -> None:
     rig = make_rig(depth=depth, num_blocks=9, max_slots=3)
     requests = [rig.admit(5, 20) for _ in range(3)]
     run_to_preemption(rig)
@@ -92,7 +86,7 @@ def test_the_last_of_equals_gives_way(make_rig: MakeRig, depth: int) -> None:
     assert all(len(rig.delivered(r)) == 20 for r in requests)
 
 
-def test_the_lowest_priority_gives_way_though_it_came_first(make_rig: MakeRig, depth: int) -> None:
+def test_the_lowest_priority_gives_way_though_it_came_first(depth: int) -> None:
     rig = make_rig(depth=depth, num_blocks=6, max_slots=2)
     low = rig.admit(5, 20, priority=5)
     rig.step()
@@ -102,7 +96,7 @@ def test_the_lowest_priority_gives_way_though_it_came_first(make_rig: MakeRig, d
     rig.assert_clean()
 
 
-def test_with_room_nobody_gives_way(make_rig: MakeRig, depth: int) -> None:
+def test_with_room_nobody_gives_way(depth: int) -> None:
     rig = make_rig(depth=depth, num_blocks=64)
     for priority in range(8):
         rig.admit(5, 20, priority=priority)
@@ -110,7 +104,7 @@ def test_with_room_nobody_gives_way(make_rig: MakeRig, depth: int) -> None:
     assert rig.core.counters.preemptions == 0
 
 
-def test_a_stalled_slot_gives_way_before_a_busy_one(make_rig: MakeRig, depth: int) -> None:
+def test_a_stalled_slot_gives_way_before_a_busy_one(depth: int) -> None:
     rig = make_rig(depth=depth, num_blocks=9, max_slots=3)
     stalled = rig.admit(5, 20, credit=1, priority=0)
     busy = [rig.admit(2, 15, priority=1) for _ in range(2)]
@@ -124,9 +118,7 @@ def test_a_stalled_slot_gives_way_before_a_busy_one(make_rig: MakeRig, depth: in
     rig.assert_clean()
 
 
-def test_many_requests_in_four_blocks_arrive_whole_and_in_order(
-    make_rig: MakeRig, depth: int
-) -> None:
+def test_many_requests_in_four_blocks_arrive_whole_and_in_order(depth: int) -> None:
     rig = make_rig(depth=depth, num_blocks=4, max_slots=4, max_model_len=32)
     requests = [rig.admit(3, 10) for _ in range(8)]
     rig.drain()
@@ -135,7 +127,7 @@ def test_many_requests_in_four_blocks_arrive_whole_and_in_order(
     rig.assert_clean()
 
 
-def test_each_admission_of_one_request_is_a_new_generation(make_rig: MakeRig, depth: int) -> None:
+def test_each_admission_of_one_request_is_a_new_generation(depth: int) -> None:
     rig = make_rig(depth=depth, num_blocks=8, max_slots=4)
     requests = [rig.admit(1, 20) for _ in range(4)]
     rig.drain()
@@ -147,7 +139,7 @@ def test_each_admission_of_one_request_is_a_new_generation(make_rig: MakeRig, de
 
 @pytest.mark.parametrize("blocks", [4, 6, 9, 14])
 def test_a_request_is_preempted_at_most_once_for_a_block_of_delivered_tokens(
-    make_rig: MakeRig, depth: int, blocks: int
+    depth: int, blocks: int
 ) -> None:
     rig = make_rig(depth=depth, num_blocks=blocks, max_slots=6, max_model_len=40)
     requests = [rig.admit(3 + i % 4, 12) for i in range(8)]
@@ -165,7 +157,7 @@ def test_a_request_is_preempted_at_most_once_for_a_block_of_delivered_tokens(
     assert rig.core.counters.preemptions * rig.device.block_size <= 12 * 8 * 8
 
 
-def test_a_block_for_every_running_row_is_left_at_admission(make_rig: MakeRig, depth: int) -> None:
+def test_a_block_for_every_running_row_is_left_at_admission(depth: int) -> None:
     rig = make_rig(depth=depth, num_blocks=9, max_slots=6, max_batch_tokens=4)
     for i in range(8):
         rig.admit(3 + i % 4, 12)
@@ -181,7 +173,7 @@ def test_a_block_for_every_running_row_is_left_at_admission(make_rig: MakeRig, d
     rig.assert_clean()
 
 
-def test_planning_again_before_a_reply_preempts_nobody_else(make_rig: MakeRig) -> None:
+def test_planning_again_before_a_reply_preempts_nobody_else() -> None:
     rig = make_rig(depth=2, num_blocks=9, max_slots=3)
     for _ in range(3):
         rig.admit(5, 20)
@@ -194,9 +186,7 @@ def test_planning_again_before_a_reply_preempts_nobody_else(make_rig: MakeRig) -
     rig.drain()
 
 
-def test_a_prompt_in_chunks_is_computed_again_behind_its_emitted_tokens(
-    make_rig: MakeRig, depth: int
-) -> None:
+def test_a_prompt_in_chunks_is_computed_again_behind_its_emitted_tokens(depth: int) -> None:
     rig = make_rig(depth=depth, num_blocks=6, max_slots=2, max_chunk=3, prefix_cache=False)
     first, second = rig.admit(5, 20), rig.admit(5, 20)
     rig.drain()

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 import pytest
+from scheduler_rig import Rig, make_rig
 
 from optimist.messages.control import Resync
 from optimist.messages.results import Capacity
-
-if TYPE_CHECKING:
-    from tests.actors.scheduler.conftest import Rig
-
-MakeRig = Callable[..., "Rig"]
 
 
 def replayed(rig: Rig, epoch: int, step: int) -> list[int]:
@@ -22,7 +15,7 @@ def replayed(rig: Rig, epoch: int, step: int) -> list[int]:
     return [plan.step for plan in rig.builder.sent[before:]]
 
 
-def test_unsettled_plans_are_sent_again_as_they_were(make_rig: MakeRig) -> None:
+def test_unsettled_plans_are_sent_again_as_they_were() -> None:
     rig = make_rig(depth=2)
     rig.admit(5)
     for _ in range(3):
@@ -36,14 +29,12 @@ def test_unsettled_plans_are_sent_again_as_they_were(make_rig: MakeRig) -> None:
     assert replayed(rig, 2, 5) == [] and replayed(rig, 77, 0) == []
 
 
-def test_before_the_worker_has_spoken_there_is_nothing_to_send_again(make_rig: MakeRig) -> None:
+def test_before_the_worker_has_spoken_there_is_nothing_to_send_again() -> None:
     rig = make_rig(worker=False)
     assert replayed(rig, 0, 0) == []
 
 
-def test_a_new_worker_begins_a_new_epoch_and_every_stream_goes_on(
-    make_rig: MakeRig, depth: int
-) -> None:
+def test_a_new_worker_begins_a_new_epoch_and_every_stream_goes_on(depth: int) -> None:
     rig = make_rig(depth=depth, max_slots=2)
     requests = [rig.admit(5, 10) for _ in range(4)]
     for _ in range(5):
@@ -60,9 +51,7 @@ def test_a_new_worker_begins_a_new_epoch_and_every_stream_goes_on(
     rig.assert_clean()
 
 
-def test_on_the_new_device_old_requests_and_new_ones_share_blocks(
-    make_rig: MakeRig, depth: int
-) -> None:
+def test_on_the_new_device_old_requests_and_new_ones_share_blocks(depth: int) -> None:
     rig = make_rig(depth=depth)
     prompt = list(range(100, 109))
     rig.admit(prompt, 10)
@@ -75,7 +64,7 @@ def test_on_the_new_device_old_requests_and_new_ones_share_blocks(
     assert rig.streams[later].cached_len == 8
 
 
-def test_results_of_a_dead_worker_are_ignored(make_rig: MakeRig, depth: int) -> None:
+def test_results_of_a_dead_worker_are_ignored(depth: int) -> None:
     rig = make_rig(depth=depth)
     request = rig.admit(5, 4)
     rig.turn()
@@ -88,7 +77,7 @@ def test_results_of_a_dead_worker_are_ignored(make_rig: MakeRig, depth: int) -> 
     assert len(rig.delivered(request)) == 4
 
 
-def test_a_known_worker_that_speaks_again_changes_nothing(make_rig: MakeRig, depth: int) -> None:
+def test_a_known_worker_that_speaks_again_changes_nothing(depth: int) -> None:
     rig = make_rig(depth=depth)
     request = rig.admit(5, 4)
     rig.turn()
@@ -99,7 +88,7 @@ def test_a_known_worker_that_speaks_again_changes_nothing(make_rig: MakeRig, dep
     assert len(rig.delivered(request)) == 4
 
 
-def test_a_request_in_two_steps_that_died_fails_alone(make_rig: MakeRig, depth: int) -> None:
+def test_a_request_in_two_steps_that_died_fails_alone(depth: int) -> None:
     rig = make_rig(depth=depth, max_slots=1)
     poison, other = rig.admit(5, 4), rig.admit(5, 4)
     for _ in range(2):
@@ -114,7 +103,7 @@ def test_a_request_in_two_steps_that_died_fails_alone(make_rig: MakeRig, depth: 
     rig.assert_clean()
 
 
-def test_a_death_between_steps_is_nobodys_fault(make_rig: MakeRig) -> None:
+def test_a_death_between_steps_is_nobodys_fault() -> None:
     rig = make_rig(depth=1)
     request = rig.admit(5, 10)
     for _ in range(3):
@@ -124,7 +113,7 @@ def test_a_death_between_steps_is_nobodys_fault(make_rig: MakeRig) -> None:
     assert len(rig.delivered(request)) == 10
 
 
-def test_a_cancelled_request_is_not_revived(make_rig: MakeRig) -> None:
+def test_a_cancelled_request_is_not_revived() -> None:
     rig = make_rig(depth=2)
     request = rig.admit(5, 10)
     rig.turn()
@@ -135,7 +124,7 @@ def test_a_cancelled_request_is_not_revived(make_rig: MakeRig) -> None:
     rig.assert_clean()
 
 
-def test_a_request_preempted_in_flight_survives_the_worker(make_rig: MakeRig) -> None:
+def test_a_request_preempted_in_flight_survives_the_worker() -> None:
     rig = make_rig(depth=2, num_blocks=6, max_slots=2)
     requests = [rig.admit(5, 20) for _ in range(2)]
     while rig.core.counters.preemptions == 0:
@@ -147,9 +136,7 @@ def test_a_request_preempted_in_flight_survives_the_worker(make_rig: MakeRig) ->
 
 
 @pytest.mark.parametrize("block_size", [2, 8])
-def test_a_new_worker_may_hold_less_and_in_other_blocks(
-    make_rig: MakeRig, depth: int, block_size: int
-) -> None:
+def test_a_new_worker_may_hold_less_and_in_other_blocks(depth: int, block_size: int) -> None:
     rig = make_rig(depth=depth, max_batch_tokens=64)
     small, large, waiting = rig.admit(9, 6), rig.admit(30, 6), rig.admit(40, 6)
     for _ in range(3):
@@ -167,7 +154,7 @@ def test_a_new_worker_may_hold_less_and_in_other_blocks(
     rig.assert_clean()
 
 
-def test_a_cut_after_the_device_is_gone_is_harmless(make_rig: MakeRig) -> None:
+def test_a_cut_after_the_device_is_gone_is_harmless() -> None:
     rig = make_rig(depth=1)
     request = rig.admit(9, 3)
     rig.drain()

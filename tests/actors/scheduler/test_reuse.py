@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
+from scheduler_rig import Rig, make_rig
 
-if TYPE_CHECKING:
-    from tests.actors.scheduler.conftest import Rig
-
-MakeRig = Callable[..., "Rig"]
 PROMPT = list(range(100, 200))
 
 
-def cached(rig: Rig, prompt: list[int], **fields: object) -> int:
+def cached(rig: Rig, prompt: list[int], **fields: Any) -> int:
     """How many tokens of this prompt are found in the cache; leaves nothing new in it."""
     request = rig.admit(prompt, 1, **fields)
     rig.turn()
@@ -24,7 +20,7 @@ def cached(rig: Rig, prompt: list[int], **fields: object) -> int:
     return opened.cached_len
 
 
-def test_a_later_equal_prompt_computes_only_its_last_block(make_rig: MakeRig, depth: int) -> None:
+def test_a_later_equal_prompt_computes_only_its_last_block(depth: int) -> None:
     rig = make_rig(depth=depth, max_batch_tokens=256)
     first = rig.admit(PROMPT, 2)
     rig.drain()
@@ -35,7 +31,7 @@ def test_a_later_equal_prompt_computes_only_its_last_block(make_rig: MakeRig, de
     rig.assert_clean()
 
 
-def test_equal_prompts_in_one_step_are_computed_twice(make_rig: MakeRig, depth: int) -> None:
+def test_equal_prompts_in_one_step_are_computed_twice(depth: int) -> None:
     rig = make_rig(depth=depth, max_batch_tokens=256)
     requests = [rig.admit(PROMPT, 2) for _ in range(2)]
     rig.drain()
@@ -43,9 +39,7 @@ def test_equal_prompts_in_one_step_are_computed_twice(make_rig: MakeRig, depth: 
     assert cached(rig, PROMPT) == 96
 
 
-def test_the_next_turn_of_a_conversation_reuses_prompt_and_answer(
-    make_rig: MakeRig, depth: int
-) -> None:
+def test_the_next_turn_of_a_conversation_reuses_prompt_and_answer(depth: int) -> None:
     rig = make_rig(depth=depth)
     request = rig.admit(PROMPT[:10], 20)
     rig.drain()
@@ -54,16 +48,14 @@ def test_the_next_turn_of_a_conversation_reuses_prompt_and_answer(
 
 
 @pytest.mark.parametrize(("length", "found"), [(3, 0), (4, 0), (5, 4), (8, 4), (9, 8), (12, 8)])
-def test_the_last_token_is_always_computed(
-    make_rig: MakeRig, depth: int, length: int, found: int
-) -> None:
+def test_the_last_token_is_always_computed(depth: int, length: int, found: int) -> None:
     rig = make_rig(depth=depth)
     rig.admit(PROMPT[:length], 3)
     rig.drain()
     assert cached(rig, PROMPT[:length]) == found
 
 
-def test_a_prompt_whose_step_is_in_flight_is_not_shared(make_rig: MakeRig) -> None:
+def test_a_prompt_whose_step_is_in_flight_is_not_shared() -> None:
     rig = make_rig(depth=2)
     rig.admit(3, 50)
     rig.turn()
@@ -78,9 +70,7 @@ def test_a_prompt_whose_step_is_in_flight_is_not_shared(make_rig: MakeRig) -> No
     rig.drain()
 
 
-def test_a_decoded_block_is_shared_only_when_the_step_that_filled_it_has_settled(
-    make_rig: MakeRig,
-) -> None:
+def test_a_decoded_block_is_shared_only_when_the_step_that_filled_it_has_settled() -> None:
     rig = make_rig(depth=2, max_slots=2)
     rig.device.scripted.update({(1, 6 + i): PROMPT[6 + i] for i in range(20)})
     rig.admit(PROMPT[:6], 20, request=1)
@@ -97,9 +87,7 @@ def test_a_decoded_block_is_shared_only_when_the_step_that_filled_it_has_settled
 
 
 @pytest.mark.parametrize("ending", ["length", "stop"])
-def test_what_is_cached_at_the_end_does_not_depend_on_depth(
-    make_rig: MakeRig, depth: int, ending: str
-) -> None:
+def test_what_is_cached_at_the_end_does_not_depend_on_depth(depth: int, ending: str) -> None:
     rig = make_rig(depth=depth)
     rig.device.scripted.update({(1, 4 + i): PROMPT[4 + i] for i in range(20)})
     stop = (PROMPT[12],) if ending == "stop" else ()
@@ -109,7 +97,7 @@ def test_what_is_cached_at_the_end_does_not_depend_on_depth(
     assert cached(rig, PROMPT[:30]) == 12
 
 
-def test_a_last_token_that_would_fill_a_block_is_not_cached(make_rig: MakeRig, depth: int) -> None:
+def test_a_last_token_that_would_fill_a_block_is_not_cached(depth: int) -> None:
     rig = make_rig(depth=depth)
     rig.device.scripted.update({(1, 4 + i): PROMPT[4 + i] for i in range(20)})
     rig.admit(PROMPT[:4], 20, request=1, stop_ids=(PROMPT[11],))
@@ -118,7 +106,7 @@ def test_a_last_token_that_would_fill_a_block_is_not_cached(make_rig: MakeRig, d
     assert cached(rig, PROMPT[:30]) == 8
 
 
-def test_salts_and_requests_that_opt_out_share_nothing(make_rig: MakeRig, depth: int) -> None:
+def test_salts_and_requests_that_opt_out_share_nothing(depth: int) -> None:
     rig = make_rig(depth=depth)
     rig.admit(PROMPT[:9], 2, use_cache=False)
     rig.drain()
@@ -130,14 +118,14 @@ def test_salts_and_requests_that_opt_out_share_nothing(make_rig: MakeRig, depth:
     assert cached(rig, PROMPT[:9], cache_salt="alice", use_cache=False) == 0
 
 
-def test_with_the_cache_off_nothing_is_found(make_rig: MakeRig, depth: int) -> None:
+def test_with_the_cache_off_nothing_is_found(depth: int) -> None:
     rig = make_rig(depth=depth, prefix_cache=False)
     rig.admit(PROMPT[:9], 2)
     rig.drain()
     assert cached(rig, PROMPT[:9]) == 0
 
 
-def test_shared_blocks_outlive_the_request_that_filled_them(make_rig: MakeRig, depth: int) -> None:
+def test_shared_blocks_outlive_the_request_that_filled_them(depth: int) -> None:
     rig = make_rig(depth=depth)
     first = rig.admit(PROMPT[:9], 30)
     for _ in range(4):
@@ -151,7 +139,7 @@ def test_shared_blocks_outlive_the_request_that_filled_them(make_rig: MakeRig, d
     rig.assert_clean()
 
 
-def test_cached_blocks_are_given_up_when_others_need_them(make_rig: MakeRig, depth: int) -> None:
+def test_cached_blocks_are_given_up_when_others_need_them(depth: int) -> None:
     rig = make_rig(depth=depth, num_blocks=8)
     rig.admit(PROMPT[:12], 1)
     rig.drain()
@@ -171,7 +159,7 @@ def run_scripted(rig: Rig, settled: int) -> None:
 
 @pytest.mark.parametrize(("keep", "found"), [(None, 16), (0, 4), (5, 8), (6, 12), (99, 16)])
 def test_a_cut_takes_what_is_behind_it_out_of_cache_and_bill(
-    make_rig: MakeRig, depth: int, keep: int | None, found: int
+    depth: int, keep: int | None, found: int
 ) -> None:
     rig = make_rig(depth=depth)
     run_scripted(rig, settled=12)
@@ -185,9 +173,7 @@ def test_a_cut_takes_what_is_behind_it_out_of_cache_and_bill(
     rig.assert_clean()
 
 
-def test_a_cut_reaches_the_cache_when_the_request_has_just_ended(
-    make_rig: MakeRig, depth: int
-) -> None:
+def test_a_cut_reaches_the_cache_when_the_request_has_just_ended(depth: int) -> None:
     rig = make_rig(depth=depth)
     rig.device.scripted.update({(1, 6 + i): PROMPT[6 + i] for i in range(40)})
     rig.admit(PROMPT[:6], 12, request=1)
@@ -199,7 +185,7 @@ def test_a_cut_reaches_the_cache_when_the_request_has_just_ended(
     assert rig.core.counters.ignored["unknown_cancel"] == 1
 
 
-def test_a_cut_reaches_blocks_of_a_request_that_was_preempted(make_rig: MakeRig) -> None:
+def test_a_cut_reaches_blocks_of_a_request_that_was_preempted() -> None:
     rig = make_rig(depth=1, num_blocks=8, max_slots=2)
     rig.admit(3, 40, request=2, priority=-1)
     rig.step()
@@ -213,7 +199,7 @@ def test_a_cut_reaches_blocks_of_a_request_that_was_preempted(make_rig: MakeRig)
     assert cached(rig, PROMPT[:30]) == 8
 
 
-def test_a_cut_keeps_the_blocks_of_a_request_that_shares_them(make_rig: MakeRig) -> None:
+def test_a_cut_keeps_the_blocks_of_a_request_that_shares_them() -> None:
     rig = make_rig(depth=1)
     run_scripted(rig, settled=12)
     sharer = rig.admit(PROMPT[:17], 10)
@@ -226,7 +212,7 @@ def test_a_cut_keeps_the_blocks_of_a_request_that_shares_them(make_rig: MakeRig)
     rig.assert_clean()
 
 
-def test_a_cut_takes_back_no_more_than_was_billed_here(make_rig: MakeRig) -> None:
+def test_a_cut_takes_back_no_more_than_was_billed_here() -> None:
     rig = make_rig(depth=1)
     request = rig.admit(6, 20, emitted=[901, 902, 903])
     rig.step()
@@ -235,7 +221,7 @@ def test_a_cut_takes_back_no_more_than_was_billed_here(make_rig: MakeRig) -> Non
     assert rig.core.counters.emitted_tokens == 0 and rig.core.counters.wasted_tokens == 2
 
 
-def test_blocks_behind_a_twin_that_was_given_up_are_found(make_rig: MakeRig) -> None:
+def test_blocks_behind_a_twin_that_was_given_up_are_found() -> None:
     rig = make_rig(depth=1, num_blocks=20, max_slots=3)
     rig.device.scripted.update({(2, 17 + i): PROMPT[17 + i] for i in range(40)})
     twin = rig.admit(PROMPT[:17], 40, request=1)
@@ -253,7 +239,7 @@ def test_blocks_behind_a_twin_that_was_given_up_are_found(make_rig: MakeRig) -> 
     assert cached(rig, PROMPT[:40]) == 28
 
 
-def test_a_cut_elsewhere_does_not_hide_the_blocks_of_an_equal_request(make_rig: MakeRig) -> None:
+def test_a_cut_elsewhere_does_not_hide_the_blocks_of_an_equal_request() -> None:
     rig = make_rig(depth=1)
     rig.device.scripted.update({(2, 17 + i): PROMPT[17 + i] for i in range(40)})
     run_scripted(rig, settled=12)
@@ -267,7 +253,7 @@ def test_a_cut_elsewhere_does_not_hide_the_blocks_of_an_equal_request(make_rig: 
     assert cached(rig, PROMPT[:40]) == 28
 
 
-def test_a_preempted_request_finds_its_own_blocks_again(make_rig: MakeRig, depth: int) -> None:
+def test_a_preempted_request_finds_its_own_blocks_again(depth: int) -> None:
     rig = make_rig(depth=depth, num_blocks=9, max_slots=2)
     requests = [rig.admit(5, 20) for _ in range(2)]
     rig.drain()

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from scheduler_rig import Rig, make_rig
 
 from optimist.messages.control import Resync
-
-if TYPE_CHECKING:
-    from tests.actors.scheduler.conftest import Rig
 
 STOP = 7
 SHARED = list(range(50, 90))
@@ -155,7 +150,7 @@ class Events(RuleBasedStateMachine):
         assert finish == ("stop" if expected == cut else "length")
 
 
-def test_any_order_of_events(make_rig: Callable[..., Rig], depth: int) -> None:
+def test_any_order_of_events(depth: int) -> None:
     class Machine(Events):
         def __init__(self) -> None:
             super().__init__(
