@@ -202,4 +202,4 @@ async def test_a_life_leaves_no_socket_open_and_the_next_one_binds_again() -> No
                 one = await running.begin("one", incarnation=life)
                 one.ask_to_stop()
                 await running.died(life)
-    assert running.deaths == [None] * 3
+            assert running.deaths == [None] * 3
