@@ -55,4 +55,4 @@ def child_pids() -> list[int]:
 
 
 if __name__ == "__main__":
-    print(msgspec.json.encode(anyio.run(measure, *sys.argv[1:])).decode())
+    print(msgspec.json.encode(anyio.run(measure, sys.argv[1], sys.argv[2])).decode())

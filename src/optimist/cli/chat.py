@@ -7,6 +7,7 @@ interrupted. Ctrl-C ends the answer that is coming, or clears the line; Ctrl-D e
 from __future__ import annotations
 
 import sys
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol
 
 from anyio.from_thread import start_blocking_portal
@@ -40,7 +41,7 @@ def run(parsed: Parsed) -> int:
             said: list[str] = []
             answer = portal.start_task_soon(_answer, engine, turns, params, said)
             try:
-                print(f"\n{answer.result()}\n")
+                print(f"\n{wait_for(answer)}\n")
             except KeyboardInterrupt:
                 answer.cancel()
                 print("\n[interrupted]\n")
@@ -50,6 +51,11 @@ def run(parsed: Parsed) -> int:
             print(f"{engine.model_name}. Ctrl-C ends an answer, Ctrl-D ends the chat.\n")
         converse(ask, turns)
     return 0
+
+
+def wait_for(answer: Future[str]) -> str:
+    """The end of an answer. Raises KeyboardInterrupt when the user does not want to wait for it."""
+    return answer.result()
 
 
 def converse(ask: Ask, turns: Turns) -> None:

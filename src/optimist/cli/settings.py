@@ -22,7 +22,7 @@ def make_engine(parsed: Parsed) -> Engine:
     from optimist.engine import Engine
 
     try:
-        return Engine(**_engine_options(parsed), progress=show())
+        return Engine(**engine_options(parsed), progress=show())
     except ConfigError as error:
         raise _by_option(error) from None
 
@@ -31,7 +31,7 @@ def engine_config(parsed: Parsed) -> EngineConfig:
     """The same as a configuration."""
     from optimist.engine_options import engine_config as configured
 
-    options = _engine_options(parsed)
+    options = engine_options(parsed)
     try:
         return configured(options.pop("model"), options.pop("placement"), options)
     except ConfigError as error:
@@ -50,8 +50,8 @@ def command_value(parsed: Parsed, name: str, default: Any = None) -> Any:
     return _given(parsed, "command.").get(name, default)
 
 
-def _engine_options(parsed: Parsed) -> dict[str, Any]:
-    """By the bare names of the fields, as Engine takes them. The model is named in any case."""
+def engine_options(parsed: Parsed) -> dict[str, Any]:
+    """By the bare names of their fields, as Engine takes them. The model is named in any case."""
     given = _given(parsed, "config.")
     options = {path.rpartition(".")[2]: value for path, value in given.items()}
     if not options.get("model"):

@@ -18,6 +18,8 @@ BACKLOG = 2048
 
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 takes a free one. Raises ConfigError when it cannot be had."""
+    if not 0 <= port < 2**16:
+        raise ConfigError(f"--port {port}: expected a port, 0 to 65535")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -30,7 +32,7 @@ def listen(host: str, port: int) -> socket.socket:
         except BaseException:
             listener.close()
             raise
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         raise ConfigError(f"--host {host} --port {port}: {error}") from None
     return listener
 

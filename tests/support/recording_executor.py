@@ -1,0 +1,37 @@
+"""The toy network, with a memory of what it was told."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple, Self
+
+from optimist.actors.config import WorkerConfig
+from optimist.actors.worker.base import Progress
+from optimist.actors.worker.torch_result import TorchTicket
+from optimist.messages.base import ints, size
+from optimist.messages.batches import Batch, ExactBatch
+from optimist.testing.torch_toy import ToyExecutor
+
+
+class Ran(NamedTuple):
+    """The size of one step."""
+
+    rows: int
+    tokens: int
+
+
+class RecordingExecutor(ToyExecutor):
+    """told: the configuration of the last one that was loaded in this process. ran: its steps."""
+
+    told: ClassVar[WorkerConfig | None] = None
+    ran: ClassVar[list[Ran]] = []
+
+    @classmethod
+    def load(cls, config: WorkerConfig, progress: Progress) -> Self:
+        RecordingExecutor.told = config
+        RecordingExecutor.ran = []
+        return super().load(config, progress)
+
+    def submit(self, batch: Batch) -> TorchTicket:
+        assert isinstance(batch, ExactBatch)
+        self.ran.append(Ran(size(batch.slots), int(ints(batch.query_start_loc)[-1])))
+        return super().submit(batch)
