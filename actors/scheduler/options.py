@@ -13,7 +13,7 @@ def check_options(config: SchedulerConfig) -> None:
             raise ConfigError(f"scheduler.{name}: expected >= 1, got {value}")
     if config.proposer != "none":
         raise ConfigError(f"scheduler.proposer: expected 'none', got {config.proposer!r}")
-    if config.draft_tokens != 0:
+    if config.draft_tokens not in (0, "auto"):
         raise ConfigError(
             f"scheduler.draft_tokens: expected 0 with proposer 'none', got {config.draft_tokens}"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from scheduler_rig import make_rig
 
@@ -12,7 +13,7 @@ from optimist.messages.base import column
 from optimist.messages.control import Resync
 from optimist.messages.errors import ConfigError
 from optimist.messages.requests import SchedulerStats
-from optimist.messages.results import Logprobs, StepResult
+from optimist.messages.results import Logprobs
 
 STOP = 7
 
@@ -37,34 +38,37 @@ def test_each_request_gets_its_own_logprobs(depth: int) -> None:
     rig = make_rig(depth=depth)
     first, second, third = (rig.admit(5, 1) for _ in range(3))
     rig.turn()
-    plain = rig.results.popleft()
-    ones = column([0, 0])
-    rig.receive(
-        StepResult(
-            incarnation=2,
-            epoch=plain.epoch,
-            step=plain.step,
-            slots=plain.slots,
-            generations=plain.generations,
-            token_counts=plain.token_counts,
-            token_ids=plain.token_ids,
-            drafts_run=plain.drafts_run,
-            logprobs=Logprobs(
-                tokens=column([0, 2]),
-                chosen=b"aaaabbbb",
-                ranks=column([4, 5]),
-                counts=column([0, 2]),
-                top_ids=column([8, 9]),
-                top_values=bytes(ones),
-            ),
-        )
+    some = Logprobs(
+        tokens=column([0, 2]),
+        chosen=b"aaaabbbb",
+        ranks=column([4, 5]),
+        counts=column([0, 2]),
+        top_ids=column([8, 9]),
+        top_values=bytes(8),
     )
+    rig.receive(msgspec.structs.replace(rig.results.popleft(), logprobs=some))
     own = rig.streams[third].logprobs[0]
     assert own is not None and own.tokens == column([0]) and own.chosen == b"bbbb"
     assert own.ranks == column([5]) and own.top_ids == column([8, 9])
     other = rig.streams[first].logprobs[0]
     assert other is not None and other.chosen == b"aaaa" and other.top_ids == b""
     assert rig.streams[second].logprobs == [None]
+
+
+def test_logprobs_stay_with_their_token_when_a_row_before_it_is_not_wanted() -> None:
+    rig = make_rig(depth=1)
+    gone, kept = rig.admit(5, 1), rig.admit(5, 1)
+    rig.turn()
+    rig.cancel(gone)
+    both = Logprobs(
+        tokens=column([0, 1]),
+        chosen=b"aaaabbbb",
+        ranks=column([4, 5]),
+        counts=column([0, 0]),
+    )
+    rig.receive(msgspec.structs.replace(rig.results.popleft(), logprobs=both))
+    own = rig.streams[kept].logprobs[0]
+    assert own is not None and own.chosen == b"bbbb" and own.ranks == column([5])
 
 
 @pytest.mark.parametrize("waits", [True, False])
