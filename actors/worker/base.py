@@ -28,10 +28,24 @@ class Limits(NamedTuple):
     vocab_size: int
 
 
+class RowDrafts(NamedTuple):
+    """Drafts from the host for the decode rows of one batch, in row order.
+
+    counts: [D] int32, of each row at most what its batch has room for, and exactly that in an
+    ExactBatch. ids: [sum(counts)] int32, each in the vocabulary.
+    """
+
+    counts: NDArray[np.int32]
+    ids: NDArray[np.int32]
+
+
 class Outcome(NamedTuple):
     """What one step produced, for the rows that sampled, in row order.
 
-    slots, generations, token_counts, drafts_run: [S] int32. token_ids: [sum(token_counts)] int32.
+    slots, generations, drafts_run: [S] int32. token_counts: drafts accepted, and one more, [S] int32.
+    token_ids: [sum(token_counts)] int32.
+    drafts_held: drafts that the device now holds for the next step of each row, [S] int32; None
+    where drafts come from the host.
     """
 
     slots: NDArray[np.int32]
@@ -40,6 +54,7 @@ class Outcome(NamedTuple):
     token_ids: NDArray[np.int32]
     drafts_run: NDArray[np.int32]
     logprobs: Logprobs | None
+    drafts_held: NDArray[np.int32] | None = None
 
 
 class Ticket(Protocol):
@@ -68,8 +83,14 @@ class Executor(ABC):
         """Read the model and allocate the cache. Raises ModelError or ConfigError before allocating."""
 
     @abstractmethod
-    def submit(self, batch: Batch) -> Ticket:
-        """Enqueue a step. On a CPU it has been computed on return."""
+    def submit(self, batch: Batch, drafts: RowDrafts | None = None) -> Ticket:
+        """Enqueue a step. On a CPU it has been computed on return.
+
+        drafts: what the host drafts for the decode rows. None: the device verifies what its own
+        proposer left in the slots, at most `draft_counts` of each row, or nothing if it has none.
+        A row samples at each of its drafts, up to the first that differs from its sample, and behind
+        them; what follows a rejected draft is as if it had never been computed.
+        """
 
     @abstractmethod
     def reset(self) -> None:

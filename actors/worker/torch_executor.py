@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.actors.config import WorkerConfig
-from optimist.actors.worker.base import Executor, Limits, Progress
+from optimist.actors.worker.base import Executor, Limits, Progress, RowDrafts
 from optimist.actors.worker.torch_limits import limits_of
 from optimist.actors.worker.torch_result import Reported, TorchTicket
 from optimist.actors.worker.torch_rows import Rows, blocks_needed, longest, rows_of
@@ -57,7 +57,7 @@ class TorchExecutor(Executor):
             torch.set_num_threads(config.threads)
         return cls(load_model(path, getattr(torch, config.dtype), progress), config)
 
-    def submit(self, batch: Batch) -> TorchTicket:
+    def submit(self, batch: Batch, drafts: RowDrafts | None = None) -> TorchTicket:
         """Compute a step. Raises MessageError, before any device state changes for its rows, when
         the batch contradicts what the slots hold. Raises SyncError as OPTIMIST_SYNC_CHECK says.
         """

@@ -15,7 +15,7 @@ import anyio
 
 from optimist.actors.config import EngineConfig, Placement, SchedulerConfig, WorkerConfig
 from optimist.actors.gateway.actor import Gateway
-from optimist.actors.worker.base import Progress, Ticket
+from optimist.actors.worker.base import Progress, RowDrafts, Ticket
 from optimist.messages.batches import Batch
 from optimist.messages.errors import ModelError
 from optimist.testing.following import Asked, Follower, answer_to
@@ -159,7 +159,7 @@ class Fails(IntegerExecutor):
         self.how, self.at, self.left = how, at, Path(str(left))
         return self
 
-    def submit(self, batch: Batch) -> Ticket:
+    def submit(self, batch: Batch, drafts: RowDrafts | None = None) -> Ticket:
         lines = self.left.read_text().splitlines() if batch.step == self.at else []
         if lines:
             self.left.write_text("\n".join(lines[1:]))
@@ -167,4 +167,4 @@ class Fails(IntegerExecutor):
             if self.how == "raise":
                 raise OSError("no device")
             os._exit(9)
-        return super().submit(batch)
+        return super().submit(batch, drafts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple, Self
 
 from optimist.actors.config import WorkerConfig
-from optimist.actors.worker.base import Progress
+from optimist.actors.worker.base import Progress, RowDrafts
 from optimist.actors.worker.torch_result import TorchTicket
 from optimist.messages.base import ints, size
 from optimist.messages.batches import Batch, ExactBatch
@@ -31,7 +31,7 @@ class RecordingExecutor(ToyExecutor):
         RecordingExecutor.ran = []
         return super().load(config, progress)
 
-    def submit(self, batch: Batch) -> TorchTicket:
+    def submit(self, batch: Batch, drafts: RowDrafts | None = None) -> TorchTicket:
         assert isinstance(batch, ExactBatch)
         self.ran.append(Ran(size(batch.slots), int(ints(batch.query_start_loc)[-1])))
-        return super().submit(batch)
+        return super().submit(batch, drafts)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.actors.config import WorkerConfig
-from optimist.actors.worker.base import Executor, Limits, Outcome, Progress, Ticket
+from optimist.actors.worker.base import Executor, Limits, Outcome, Progress, RowDrafts, Ticket
 from optimist.messages.base import Column, ints
 from optimist.messages.batches import Batch, ExactBatch
 from optimist.messages.errors import ConfigError
@@ -75,7 +75,7 @@ class IntegerExecutor(Executor):
             sleep_ms=float(own.get("sleep_ms", 0.0)),
         )
 
-    def submit(self, batch: Batch) -> Ticket:
+    def submit(self, batch: Batch, drafts: RowDrafts | None = None) -> Ticket:
         """Compute a step at once. Raises Violation, see the class."""
         if not isinstance(batch, ExactBatch):
             raise Violation(f"submit: expected an ExactBatch, got {type(batch).__name__}")

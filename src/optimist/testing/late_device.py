@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.actors.config import WorkerConfig
-from optimist.actors.worker.base import Executor, Outcome, Progress, Ticket
+from optimist.actors.worker.base import Executor, Outcome, Progress, RowDrafts, Ticket
 from optimist.messages.base import ints
 from optimist.messages.batches import Batch, ExactBatch
 from optimist.testing.integer_model import IntegerExecutor
@@ -59,7 +59,7 @@ class LateDevice(Executor):
         inner = msgspec.structs.replace(config, executor_options=options)
         return cls(IntegerExecutor.load(inner, progress), lateness=lateness, seed=seed)
 
-    def submit(self, batch: Batch) -> Ticket:
+    def submit(self, batch: Batch, drafts: RowDrafts | None = None) -> Ticket:
         with self._lock:
             ticket = LateTicket(self, batch, self._due(), self._due())
             self._queue.append(ticket)

@@ -11,7 +11,7 @@ import pytest
 
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.actor import Worker
-from optimist.actors.worker.base import Executor, Limits, Outcome, Progress, Ticket
+from optimist.actors.worker.base import Executor, Limits, Outcome, Progress, RowDrafts, Ticket
 from optimist.messages.base import ints
 from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
 from optimist.messages.control import Resync
@@ -40,7 +40,7 @@ class Scripted(Executor):
     def load(cls, config: WorkerConfig, progress: Progress) -> Self:
         return cls()
 
-    def submit(self, batch: Batch) -> Ticket:
+    def submit(self, batch: Batch, drafts: RowDrafts | None = None) -> Ticket:
         self.calls.append(f"submit {batch.step}")
         if batch.step == self._fail_at:
             raise RuntimeError(f"no step {batch.step}")
