@@ -61,7 +61,7 @@ class LateDevice(Executor):
 
     def submit(self, batch: Batch, drafts: RowDrafts | None = None) -> Ticket:
         with self._lock:
-            ticket = LateTicket(self, batch, self._due(), self._due())
+            ticket = LateTicket(self, batch, drafts, self._due(), self._due())
             self._queue.append(ticket)
             self._unread.append(ticket)
             self._tick()
@@ -119,19 +119,22 @@ class LateDevice(Executor):
 class LateTicket:
     """buffers: what the host can see of the outcome. due, visible: device time of running, of showing."""
 
-    def __init__(self, device: LateDevice, batch: Batch, due: int, visible: int) -> None:
+    def __init__(
+        self, device: LateDevice, batch: Batch, drafts: RowDrafts | None, due: int, visible: int
+    ) -> None:
         self.due, self.visible = due, max(due, visible)
         self.run = False
         self.buffers = _poisoned(batch)
         self._device = device
         self.batch = batch
+        self._drafts = drafts
         self._outcome: Outcome | None = None
 
     def wait(self) -> Outcome:
         return self._device.wait_for(self)
 
     def execute(self, device: Executor) -> None:
-        self._outcome = device.submit(self.batch).wait()
+        self._outcome = device.submit(self.batch, self._drafts).wait()
         self.run = True
 
     def release(self) -> None:
