@@ -39,9 +39,7 @@ def _sizes() -> dict[str, tuple[int, int]]:
 def test_nothing_is_larger_than_its_budget() -> None:
     allowed = _exceptions()
     larger = {
-        what: lines
-        for what, (lines, limit) in _sizes().items()
-        if lines > allowed.get(what, limit)
+        what: lines for what, (lines, limit) in _sizes().items() if lines > allowed.get(what, limit)
     }
     assert larger == {}
 

@@ -1,0 +1,155 @@
+"""docs/architecture.md: the flow-control table is complete and acyclic, and a real run keeps to the map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import generate
+import pytest
+from house import table
+
+from optimist.actors.config import EngineConfig
+from optimist.actors.runtime.host import Host, Refs
+from optimist.actors.runtime.placement import STARTING_ORDER
+from optimist.engine_options import engine_config
+from optimist.messages.base import ActorMessage
+from optimist.messages.batches import ExactBatch
+from optimist.messages.client import Generate
+from optimist.messages.control import Drain, Fault, Restarted
+from optimist.messages.params import SamplingParams
+from optimist.testing.byte_tokenizer import ByteTokenizer
+from optimist.transport.base import Ref
+from optimist.troupe import Troupe, bring_up
+
+Edge = tuple[str, str, str]
+
+
+def _flow() -> dict[Edge, str]:
+    rows = table("docs/architecture.md", "sender")
+    return {(sender, kind, receiver): waits for sender, kind, receiver, _, waits in rows}
+
+
+def cycle(edges: dict[str, set[str]]) -> list[str]:
+    """Nodes of a cycle, or nothing."""
+    done: set[str] = set()
+
+    def walk(node: str, path: list[str]) -> list[str]:
+        if node in path:
+            return path[path.index(node) :]
+        if node in done:
+            return []
+        for following in edges.get(node, ()):
+            if found := walk(following, [*path, node]):
+                return found
+        done.add(node)
+        return []
+
+    return next((found for node in edges if (found := walk(node, []))), [])
+
+
+def test_every_edge_says_what_happens_at_its_bound() -> None:
+    sent, _ = generate.edges()
+    assert set(_flow()) == set(sent)
+
+
+def test_edges_that_may_wait_form_no_cycle() -> None:
+    waiting: dict[str, set[str]] = {}
+    for (sender, _, receiver), waits in _flow().items():
+        assert waits in ("yes", "no")
+        if waits == "yes":
+            waiting.setdefault(sender, set()).add(receiver)
+    assert cycle(waiting) == []
+
+
+def test_a_cycle_would_be_found() -> None:
+    assert cycle({"a": {"b"}, "b": {"c"}, "c": {"d"}, "d": {"b"}}) == ["b", "c", "d"]
+    assert cycle({"a": {"b", "c"}, "b": {"c"}}) == []
+
+
+class Watcher:
+    """Sees every message between the actors of this loop, and can lose one. seen: their edges."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seen: set[Edge] = set()
+        self.lose: type[ActorMessage] | None = None
+        original, told = Refs.to, Host.tell
+
+        def to(refs: Refs, sender: type[Any], receiver: str) -> Ref[Any]:
+            return _Seen(self, original(refs, sender, receiver), sender.name, receiver)
+
+        def tell(host: Host, name: str, message: ActorMessage) -> bool:
+            if isinstance(message, Fault | Restarted | Drain):
+                self.seen.add(("supervisor", type(message).__name__, name))
+            return told(host, name, message)
+
+        monkeypatch.setattr(Refs, "to", to)
+        monkeypatch.setattr(Host, "tell", tell)
+
+
+class _Seen:
+    def __init__(self, watcher: Watcher, ref: Ref[Any], sender: str, receiver: str) -> None:
+        self._watcher, self._ref, self._ends = watcher, ref, (sender, receiver)
+
+    def send(self, message: ActorMessage, /) -> None:
+        sender, receiver = self._ends
+        self._watcher.seen.add((sender, type(message).__name__, receiver))
+        if self._watcher.lose is not None and isinstance(message, self._watcher.lose):
+            self._watcher.lose = None
+            return
+        self._ref.send(message)
+
+
+def _config() -> EngineConfig:
+    options = {
+        "executor": "optimist.testing.integer_model:IntegerExecutor",
+        "executor_options": {"vocab_size": 272},
+        "kv_blocks": 16,
+        "max_slots": 4,
+        "max_model_len": 64,
+        "credit": 2,
+    }
+    return engine_config("toy", "inline", options)
+
+
+async def _ask(troupe: Troupe, tokens: int) -> None:
+    assert troupe.gateway is not None
+    params = SamplingParams(max_tokens=tokens, temperature=0, ignore_eos=True)
+    async for _ in troupe.gateway.open(Generate(request="x", prompt="abc", params=params)):
+        pass
+
+
+async def _kill(troupe: Troupe, actor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an actor die of its next message, then ask for something that needs it."""
+    host = troupe._host  # noqa: SLF001 - the only way to an actor of this loop
+
+    def die(message: ActorMessage) -> None:
+        monkeypatch.undo()
+        raise RuntimeError("killed")
+
+    monkeypatch.setattr(host.actors[actor], "receive", die)
+    await _ask(troupe, 4)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_run_takes_every_edge_of_the_map_and_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watcher = Watcher(monkeypatch)
+    async with bring_up(_config(), ByteTokenizer()) as troupe:
+        gateway = troupe.gateway
+        assert gateway is not None
+        await _ask(troupe, 20)
+        left = gateway.open(Generate(request="x", prompt="abc"))
+        left.close()
+        watcher.lose = ExactBatch
+        await _ask(troupe, 4)
+        for actor in ("worker", "builder", "scheduler"):
+            with pytest.MonkeyPatch.context() as patch:
+                await _kill(troupe, actor, patch)
+        troupe.drain()
+    sent, _ = generate.edges()
+    assert watcher.seen <= set(sent)
+    optimistic = {edge for edge in sent if edge[1].startswith("Optimistic")}
+    assert set(sent) - watcher.seen <= optimistic
+    assert {sender for sender, _, _ in sent} == {*STARTING_ORDER, "supervisor"}
