@@ -8,6 +8,17 @@ import msgspec
 
 Placement = Literal["inline", "embedded", "processes"]
 
+DraftTokens = int | Literal["auto"]
+"""Most drafts of a row and step; `auto`: as many as pay, at most AUTO_DRAFTS."""
+
+AUTO_DRAFTS = 16
+"""what `auto` may reach"""
+
+
+def most_drafts(draft_tokens: DraftTokens) -> int:
+    """How many drafts a row may have in one step, whatever pays."""
+    return AUTO_DRAFTS if draft_tokens == "auto" else draft_tokens
+
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """executor: `torch`, or `module:Class` of an Executor.
@@ -35,7 +46,7 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     max_batch_tokens: query tokens of a step. max_chunk: prompt tokens of one request in a step.
     max_waiting: requests that may wait; one more is refused. max_waiting_tokens: their prompt tokens.
-    prefix_cache: share KV of equal prefixes. proposer, draft_tokens: speculation.
+    prefix_cache: share KV of equal prefixes. proposer, draft_tokens: as in ProposerConfig.
     """
 
     depth: int = 2
@@ -45,7 +56,27 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     max_waiting_tokens: int = 1_000_000
     prefix_cache: bool = True
     proposer: str = "none"
-    draft_tokens: int = 0
+    draft_tokens: DraftTokens = "auto"
+
+
+class ProposerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """proposer: who guesses the next tokens: `none`, `ngram`, `suffix`, or `module:Class` of a Proposer.
+
+    Those that draft on the worker's device have no actor. draft_tokens: see DraftTokens.
+    ngram_min, ngram_max: how many last tokens must have occurred before, at least and at most.
+    suffix_depth: how many last tokens are compared. suffix_tokens: of ended requests that are
+    remembered for others. suffix_probability: a draft is made while it is accepted this likely.
+    proposer_options: for a `module:Class`, as JSON.
+    """
+
+    proposer: str = "none"
+    draft_tokens: DraftTokens = "auto"
+    ngram_min: int = 2
+    ngram_max: int = 5
+    suffix_depth: int = 24
+    suffix_tokens: int = 1_000_000
+    suffix_probability: float = 0.3
+    proposer_options: dict[str, int | float | str | bool] = {}
 
 
 class BuilderConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -77,6 +108,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     groups: tuple[str, ...] = ()
     gateway: GatewayConfig = GatewayConfig()
     scheduler: SchedulerConfig = SchedulerConfig()
+    proposer: ProposerConfig = ProposerConfig()
     builder: BuilderConfig = BuilderConfig()
     worker: WorkerConfig = WorkerConfig()
     start_timeout: float = 120.0

@@ -18,7 +18,7 @@ class Open(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
     epoch, step: the first step that may add tokens to these: the one whose plan opens the slot, or
     the one behind the last that settled. token_ids: what is known of the request, prompt first, [N].
-    Whatever the slot held before is closed by it.
+    A Close comes before the Open of another request in the same slot and epoch.
     """
 
     epoch: int

@@ -1,0 +1,43 @@
+"""From the name of a host proposer to the object."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from optimist.actors.config import ProposerConfig
+from optimist.actors.proposer.base import Proposer
+from optimist.actors.proposer.kinds import kind_of
+from optimist.messages.errors import ConfigError
+
+_CLASSES = {
+    "ngram": "optimist.actors.proposer.ngram:NgramProposer",
+    "suffix": "optimist.actors.proposer.suffix:SuffixProposer",
+}
+
+
+def proposer_class(name: str) -> type[Proposer]:
+    """The class called `ngram`, `suffix` or `module:Class`. Raises ConfigError naming what is wrong."""
+    kind = named_class(name)
+    if not issubclass(kind, Proposer):
+        raise ConfigError(f"proposer: expected a subclass of Proposer, got {name!r}")
+    return kind
+
+
+def make_proposer(config: ProposerConfig) -> Proposer:
+    """The proposer that config names. Raises ConfigError for an unknown name or a wrong option."""
+    return proposer_class(config.proposer)(config)
+
+
+def named_class(name: str) -> type:
+    """Whatever class a host proposer's name stands for. Raises ConfigError naming what is wrong."""
+    if kind_of(name) != "host":
+        raise ConfigError(f"proposer: expected one that has an actor, got {name!r}")
+    path = _CLASSES.get(name, name)
+    module, _, attribute = path.partition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"proposer: cannot import {path!r}: {error}") from error
+    if not isinstance(found, type):
+        raise ConfigError(f"proposer: expected a class, got {path!r}")
+    return found

@@ -1,0 +1,99 @@
+"""Drafts from suffix trees: of the request itself, and of requests that have ended."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optimist.actors.config import ProposerConfig
+from optimist.actors.proposer.base import Ids, Proposer
+from optimist.actors.proposer.suffix_tree import END, SuffixTree
+from optimist.actors.proposer.suffix_walk import Walk, walk
+from optimist.messages.errors import ConfigError
+
+_END = np.array([END], np.int32)
+
+
+class SharedTexts:
+    """The latest `capacity` tokens of ended texts, in two trees: the elder is dropped whole.
+
+    Memory: at most 24 bytes for each of `capacity` tokens, however many texts there were.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._half = capacity // 2
+        self.trees: list[SuffixTree] = []
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it holds."""
+        return sum(tree.nbytes for tree in self.trees)
+
+    def add(self, text: Ids) -> None:
+        """Remember a text, of a long one its end. [N]."""
+        if self._half < 1:
+            return
+        text = np.append(text[max(0, len(text) - self._half + 1) :], _END)
+        if not self.trees or len(self.trees[-1]) + len(text) > self._half:
+            self.trees = [*self.trees[-1:], SuffixTree()]
+        self.trees[-1].append(text)
+
+
+class _Request:
+    """One open request. opened: tokens it had then: what came later is remembered for others."""
+
+    def __init__(self, token_ids: Ids) -> None:
+        self.tree = SuffixTree(len(token_ids) + len(token_ids) // 2)
+        self.tree.append(token_ids)
+        self.opened = len(token_ids)
+
+
+class SuffixProposer(Proposer):
+    """As many drafts as are likely to be accepted, from whichever tree promises most.
+
+    Memory: at most 24 bytes for each of suffix_tokens, and 36 for each token of an open request.
+    Raises ConfigError for an option out of range.
+    """
+
+    def __init__(self, config: ProposerConfig) -> None:
+        super().__init__(config)
+        if config.suffix_depth < 2:
+            raise ConfigError(f"suffix_depth: expected >= 2, got {config.suffix_depth}")
+        if config.suffix_tokens < 0:
+            raise ConfigError(f"suffix_tokens: expected >= 0, got {config.suffix_tokens}")
+        if not 0 < config.suffix_probability <= 1:
+            raise ConfigError(
+                f"suffix_probability: expected above 0 and at most 1, got {config.suffix_probability}"
+            )
+        self._depth = config.suffix_depth
+        self._least = config.suffix_probability
+        self._requests: dict[int, _Request] = {}
+        self.shared = SharedTexts(config.suffix_tokens)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all trees."""
+        return self.shared.nbytes + sum(one.tree.nbytes for one in self._requests.values())
+
+    def open(self, slot: int, generation: int, token_ids: Ids) -> None:
+        self._requests[slot] = _Request(token_ids)
+
+    def close(self, slot: int, generation: int) -> None:
+        request = self._requests.pop(slot, None)
+        if request is not None and len(request.tree) > request.opened:
+            start = max(0, request.opened - self._depth)
+            self.shared.add(request.tree.tokens[start:])
+
+    def accepted(self, slot: int, generation: int, token_ids: Ids) -> None:
+        self._requests[slot].tree.append(token_ids)
+
+    def propose(self, slot: int, generation: int, max_drafts: int) -> Ids:
+        own = self._requests[slot].tree
+        context = own.tokens[-self._depth :]
+        best = walk(own, context, len(own) - 1, max_drafts, self._least)
+        for tree in self.shared.trees:
+            best = max(best, walk(tree, context, len(tree), max_drafts, self._least), key=_promise)
+        return np.array(best.token_ids, np.int32)
+
+
+def _promise(walk: Walk) -> float:
+    return walk.expected

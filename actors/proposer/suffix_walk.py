@@ -1,0 +1,80 @@
+"""Drafts from a suffix tree: down from the longest match, along the likeliest children."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist.actors.proposer.base import Ids
+from optimist.actors.proposer.suffix_tree import END, SuffixTree
+
+
+class Walk(NamedTuple):
+    """token_ids: the drafts. expected: how many of them are accepted by estimate."""
+
+    token_ids: list[int]
+    expected: float
+
+
+NOWHERE = Walk([], 0.0)
+
+
+def walk(tree: SuffixTree, context: Ids, before: int, count: int, least: float) -> Walk:
+    """At most `count` drafts behind `context`, as long as each is accepted with probability `least`.
+
+    context: the last tokens, [D]; more of them match than none or one. before: places of the tree
+    from here on are not looked at.
+
+    A child that follows at c of the n places of a node whose string is L tokens long is accepted
+    with probability c / (n + 1 / L): longer matches are trusted more, and more so when frequent.
+    """
+    if len(context) < 2 or count < 1:
+        return NOWHERE
+    found = tree.places(int(context[-2]), int(context[-1]), before)
+    if not found:
+        return NOWHERE
+    places, length = _deepest(tree.tokens, np.array(found), context)
+    if length < 2:
+        return NOWHERE
+    return _descend(_continuations(tree.tokens, places, count), length, least)
+
+
+def _deepest(tokens: Ids, places: NDArray[np.intp], context: Ids) -> tuple[NDArray[np.intp], int]:
+    """The places where most of the context matches, and how many of its tokens that are."""
+    back = np.arange(len(context))
+    at = places[:, None] - back
+    same = (tokens[at] == context[::-1]) & (at >= 0)
+    lengths = np.where(same.all(1), len(context), same.argmin(1))
+    length = int(lengths.max())
+    return places[lengths == length], length
+
+
+def _continuations(tokens: Ids, places: NDArray[np.intp], count: int) -> list[list[int]]:
+    """What follows each place, up to `count` tokens or END."""
+    at = places[:, None] + np.arange(1, count + 1)
+    inside = at < len(tokens)
+    texts: list[list[int]] = np.where(inside, tokens[np.where(inside, at, 0)], END).tolist()
+    return texts
+
+
+def _descend(texts: list[list[int]], length: int, least: float) -> Walk:
+    drafts: list[int] = []
+    likely, expected = 1.0, 0.0
+    for depth in range(len(texts[0])):
+        counts: dict[int, int] = {}
+        for text in texts:
+            if (token := text[depth]) != END:
+                counts[token] = counts.get(token, 0) + 1
+        if not counts:
+            break
+        # Ties go to the latest place, which comes first.
+        best = max(counts, key=counts.__getitem__)
+        likely *= counts[best] / (sum(counts.values()) + 1 / (length + depth))
+        if likely < least:
+            break
+        drafts.append(best)
+        expected += likely
+        texts = [text for text in texts if text[depth] == best]
+    return Walk(drafts, expected)
