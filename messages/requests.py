@@ -70,6 +70,7 @@ class Tokens(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     index: number of the first token among the request's emitted ones. Repeats are dropped, a gap is
     refused. cached_len: prompt tokens that came from the prefix cache at the first admission.
+    drafted, accepted: drafts of the request that were verified so far, and that were right.
     finish: set on the last one of the request.
     """
 
@@ -78,6 +79,8 @@ class Tokens(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True
     token_ids: Column
     logprobs: Logprobs | None = None
     cached_len: int = 0
+    drafted: int = 0
+    accepted: int = 0
     finish: FinishReason | None = None
 
     def __post_init__(self) -> None:
@@ -98,6 +101,8 @@ class SchedulerStats(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fie
     """Scheduler to gateway, after steps, at most a few times a second; a newer one replaces an older.
 
     last_step_at: seconds of the host's monotonic clock when a step last settled.
+    draft_rows: decode rows that ran with at least one draft. drafted_tokens, accepted_tokens: their drafts,
+        and those that were right; accepted_at: of these, the first of its row, the second, and so on.
     """
 
     waiting: int
@@ -112,3 +117,7 @@ class SchedulerStats(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fie
     wasted_tokens: int
     last_step_at: float
     max_model_len: int
+    draft_rows: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
+    accepted_at: tuple[int, ...] = ()

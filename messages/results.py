@@ -60,6 +60,8 @@ class StepResult(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=
     Only rows that sampled are listed. slots, generations: [S].
     token_counts: tokens accepted on the row, the bonus token included, [S]; token_ids: [sum].
     drafts_run: drafts the row was verified with, [S]: at most what the plan had room for.
+    drafts_held: drafts that wait at the worker for the row's next step, [S], for a scheduler that plans
+        no more than there are; empty where drafts are bound to a step when it begins.
     step_us: how long the step ran on the device, microseconds.
     """
 
@@ -70,6 +72,7 @@ class StepResult(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=
     token_counts: Column = EMPTY
     token_ids: Column = EMPTY
     drafts_run: Column = EMPTY
+    drafts_held: Column = EMPTY
     logprobs: Logprobs | None = None
     step_us: int = 0
 
@@ -81,6 +84,7 @@ class StepResult(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=
                 "generations": (self.generations, rows),
                 "token_counts": (self.token_counts, rows),
                 "drafts_run": (self.drafts_run, rows),
+                "drafts_held": (self.drafts_held, rows if self.drafts_held else 0),
                 "token_ids": (self.token_ids, int(ints(self.token_counts).sum()) if rows else 0),
             },
         )
@@ -92,6 +96,7 @@ class StepResult(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=
                 "token_counts": self.token_counts,
                 "token_ids": self.token_ids,
                 "drafts_run": self.drafts_run,
+                "drafts_held": self.drafts_held,
             },
         )
 

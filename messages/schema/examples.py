@@ -138,6 +138,8 @@ _REQUESTS: tuple[Message, ...] = (
         token_ids=column([7, 8, 9]),
         logprobs=_LOGPROBS,
         cached_len=1,
+        drafted=4,
+        accepted=2,
         finish="length",
     ),
     Retired(incarnation=2, request=3, problem=PROBLEM),
@@ -155,6 +157,10 @@ _REQUESTS: tuple[Message, ...] = (
         wasted_tokens=10,
         last_step_at=11.5,
         max_model_len=2048,
+        draft_rows=12,
+        drafted_tokens=13,
+        accepted_tokens=14,
+        accepted_at=(9, 5),
     ),
 )
 
@@ -177,6 +183,7 @@ _STEPS: tuple[Message, ...] = (
         token_counts=column([2, 1]),
         token_ids=column([7, 8, 9]),
         drafts_run=column([2, 0]),
+        drafts_held=column([2, 0]),
         logprobs=_LOGPROBS,
         step_us=1500,
     ),
