@@ -86,6 +86,7 @@ def _step_result(draw: Draw) -> dict[str, Any]:
     rows = draw(st.integers(0, 4))
     counts, total = _counted(draw, rows)
     made = {name: draw(ids(rows)) for name in ("slots", "generations", "drafts_run")}
+    made["drafts_held"] = draw(ids(rows * draw(st.integers(0, 1))))
     return {**made, "token_counts": counts, "token_ids": draw(ids(total))}
 
 
