@@ -13,6 +13,7 @@ from optimist.actors.gateway.continuation import Continuation
 from optimist.actors.gateway.feed import Feed
 from optimist.actors.gateway.health import Counts, Health, Pulse
 from optimist.actors.gateway.intake import Intake
+from optimist.actors.gateway.journal import Entry
 from optimist.actors.gateway.outbox import Outbox
 from optimist.actors.gateway.roster import Roster
 from optimist.actors.gateway.seeds import draw
@@ -233,6 +234,7 @@ class Gateway(Actor[GatewayInbox]):
         continuation, feed = live
         if (skip := continuation.entry.repeated(tokens)) is None:
             self.counts.gaps += 1
+            self._roster.broken(tokens.request, _missing(continuation.entry, tokens))
             return
         self._pulse.beat(self._clock())
         if (cut := continuation.push(tokens, skip)) is not None:
@@ -276,3 +278,11 @@ class Gateway(Actor[GatewayInbox]):
     def _taken(self, continuation: Continuation) -> None:
         if continuation.entry.request in self._roster:
             self._outbox.grant(continuation.entry)
+
+
+def _missing(entry: Entry, tokens: Tokens) -> Problem:
+    expected = len(entry.delivered)
+    return Problem(
+        code="request_failed",
+        message=f"tokens are missing: expected index {expected}, got {tokens.index}",
+    )

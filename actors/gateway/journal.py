@@ -12,7 +12,7 @@ class Entry:
     """One request as the scheduler knows it: a prompt, one seed, the tokens delivered so far.
 
     Counts of tokens, each at most the next: taken (by the consumer), len(delivered), allowed (that
-    the scheduler may have sent).
+    the scheduler may have sent). admissions: how often it has been admitted.
     """
 
     def __init__(self, like: Admit, request: int, seed: int) -> None:
@@ -23,6 +23,7 @@ class Entry:
         self.taken = 0
         self.cached_len = 0
         self.allowed = 0
+        self.admissions = 0
 
     @property
     def request(self) -> int:
@@ -41,6 +42,7 @@ class Entry:
 
     def admit(self, incarnation: int) -> Admit:
         """The message that admits it, behind what has been delivered, with the credit that is left."""
+        self.admissions += 1
         self.allowed = max(self._wanted(), len(self.delivered))
         return msgspec.structs.replace(
             self._first,

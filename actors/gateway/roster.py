@@ -48,17 +48,26 @@ class Roster:
     def finished(self, continuation: Continuation) -> None:
         """It has ended of itself."""
         del self._live[continuation.entry.request]
+        self._disown(continuation.entry)
         self._counts.finished += 1
 
     def retired(self, request: int, problem: Problem | None) -> None:
         """The scheduler has ended it: cancelled, or with the problem that fails the whole request."""
         continuation, feed = self._live.pop(request)
+        self._disown(continuation.entry)
         if problem is None:
             self._finish_cancelled(continuation, feed)
         else:
             self._forget(feed)
             self._counts.failed += 1
             feed.fail(raised(problem))
+
+    def broken(self, request: int, problem: Problem) -> None:
+        """It cannot go on here, whatever the scheduler thinks: the whole request fails."""
+        _, feed = self._live[request]
+        self._forget(feed)
+        self._counts.failed += 1
+        feed.fail(raised(problem))
 
     def cancel(self, feed: Feed) -> None:
         """End a request with what is there."""
@@ -76,6 +85,15 @@ class Roster:
             feed.fail(raised(problem))
         self._live.clear()
         self._outbox.clear()
+
+    def _disown(self, entry: Entry) -> None:
+        """Cancel a second life of a request that has ended.
+
+        A new scheduler may get an Admit that was sent before its Resync was read, and the one in
+        answer to it. When the first ends early, the second would run for nobody.
+        """
+        if entry.admissions > 1:
+            self._outbox.cancel(entry.request, None)
 
     def _finish_cancelled(self, continuation: Continuation, feed: Feed) -> None:
         continuation.finish("cancelled")

@@ -15,6 +15,7 @@ from optimist.messages.errors import (
     MailboxFull,
     Overloaded,
     Problem,
+    RequestFailed,
 )
 from optimist.messages.requests import Admit, Grant, Retired, SchedulerStats, Tokens
 from optimist.testing.byte_tokenizer import EOS
@@ -31,7 +32,7 @@ def test_tokens_of_a_finished_or_unknown_request_are_counted(bench: Any) -> None
     assert made.gateway.counts.stale == 2
 
 
-def test_repeated_tokens_are_dropped_and_a_gap_is_refused(bench: Any) -> None:
+def test_repeated_tokens_are_dropped_and_a_gap_fails_the_request_by_name(bench: Any) -> None:
     made = bench("unused")
     stream = made.open()
     (request,) = made.scheduler.requests
@@ -44,11 +45,14 @@ def test_repeated_tokens_are_dropped_and_a_gap_is_refused(bench: Any) -> None:
     tokens(0, b"abc")
     tokens(1, b"bcd")
     tokens(0, b"ab")
-    tokens(6, b"xyz")
     tokens(4, b"e")
+    tokens(6, b"xyz")
     chunk = stream.take_nowait()
     assert chunk is not None and chunk.text == "abcde"
+    with pytest.raises(RequestFailed, match="expected index 5, got 6"):
+        stream.take_nowait()
     assert made.gateway.counts.gaps == 1
+    assert [cancel.request for cancel in made.scheduler.cancels] == [request]
 
 
 def test_a_request_that_fails_delivers_what_it_has_and_then_raises(bench: Any) -> None:
@@ -99,6 +103,15 @@ def test_messages_of_a_scheduler_that_was_replaced_are_ignored(bench: Any) -> No
     made.gateway.receive(Resync(incarnation=1, actor="scheduler"))
     assert made.gateway.counts.stale == 2
     assert text(made.drain(stream)) == "hello"
+
+
+def test_the_second_life_of_a_request_that_ended_is_cancelled(bench: Any) -> None:
+    made = bench("hello")
+    stream = made.open()
+    (request,) = made.scheduler.requests
+    made.gateway.receive(made.scheduler.restart())
+    assert text(made.drain(stream)) == "hello"
+    assert [cancel.request for cancel in made.scheduler.cancels] == [request]
 
 
 def test_a_cancelled_request_is_not_readmitted(bench: Any) -> None:
