@@ -32,6 +32,7 @@ from optimist.messages.control import (
 )
 from optimist.messages.errors import EngineEnded, OptimistError
 from optimist.transport.base import EndOfInbox
+from optimist.transport.descriptors import allow_open_files
 from optimist.transport.links import Links
 
 BEAT_SECONDS = 1.0
@@ -47,6 +48,7 @@ def main(arguments: Sequence[str], begin: Begin) -> NoReturn:
     """Be the child process that `Process` started, with its arguments: cell, life-line, parent."""
     cell, line, parent = arguments
     die_with_parent(int(parent))
+    allow_open_files()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.register(DUMP_SIGNAL, all_threads=True)
     life_line: LifeLine[ToChild] = LifeLine(socket.socket(fileno=int(line)), TO_CHILD)
