@@ -47,7 +47,7 @@ _doors = _Doors()
 
 def mode() -> str:
     """OPTIMIST_SYNC_CHECK as it is now. Raises ConfigError for a value that is none of MODES."""
-    value = os.environ.get(VARIABLE, "off")
+    value = os.environ.get(VARIABLE) or "off"
     if value not in MODES:
         raise ConfigError(f"{VARIABLE}: expected {', '.join(MODES)}, got {value!r}")
     return value

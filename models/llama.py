@@ -40,6 +40,7 @@ class Step(NamedTuple):
 class Llama:
     """Weights on the device and the way through them. Keeps no state between steps.
 
+    The residual stream is float32, or wider; linears and the cache have the network's dtype.
     Nothing in `forward` reads a tensor on the host.
     """
 
@@ -49,8 +50,10 @@ class Llama:
         turns, self._rope_scale = frequencies(config)
         self._frequencies = torch.from_numpy(turns)
         self._embedding = weights.take("embed")
-        self._layers = [Layer(config, weights, f"layers.{i}.") for i in range(config.num_layers)]
-        self._norm = weights.take("norm")
+        self._layers = [
+            Layer(config, weights, dtype, f"layers.{i}.") for i in range(config.num_layers)
+        ]
+        self._norm = weights.take("norm").to(wide(dtype))
         self._head = pack(self._embedding if config.tie_embeddings else weights.take("head"))
 
     def allocate_cache(self, blocks: int, block_size: int) -> Tensor:
@@ -72,42 +75,48 @@ class Llama:
         window = self.config.sliding_window
         groups = prepare(metadata, cache, dtype=self.dtype, window=window)
         step = Step(cos, sin, metadata.slot_mapping, groups)
-        x = self._embedding.index_select(0, ids)
+        x = self._embedding.index_select(0, ids).to(wide(self.dtype))
         for layer, kv in zip(self._layers, cache.unbind(0), strict=True):
             layer.forward(x, kv, step)
         x = rms_norm(x.index_select(0, last), self._norm, self.config.rms_norm_eps)
-        return self._head(x).to(wide(self.dtype))
+        return self._head(x.to(self.dtype)).to(x.dtype)
 
 
 class Layer:
     """One layer: attention and feed-forward, each behind a norm and beside a residual."""
 
-    def __init__(self, config: ModelConfig, weights: Weights, prefix: str) -> None:
+    def __init__(
+        self, config: ModelConfig, weights: Weights, dtype: torch.dtype, prefix: str
+    ) -> None:
         self._config = config
         self._scale = config.head_dim**-0.5
         named = tuple(prefix + name for name in ("q", "k", "v"))
         qkv_bias = (
             weights.take(*(f"{name}_bias" for name in named)) if config.attention_bias else None
         )
-        self._attn_norm = weights.take(prefix + "attn_norm")
+        self._dtype = dtype
+        self._attn_norm = weights.take(prefix + "attn_norm").to(wide(dtype))
         self._qkv = pack(weights.take(*named), qkv_bias)
         self._qk_norms = self._take_norms(weights, prefix)
         o_bias = weights.take(prefix + "o_bias") if config.output_bias else None
         self._o: Linear = pack(weights.take(prefix + "o"), o_bias)
-        self._ffn_norm = weights.take(prefix + "ffn_norm")
+        self._ffn_norm = weights.take(prefix + "ffn_norm").to(wide(dtype))
         self._gate_up = pack(weights.take(prefix + "gate", prefix + "up"))
         self._down = pack(weights.take(prefix + "down"))
 
     def _take_norms(self, weights: Weights, prefix: str) -> tuple[Tensor, Tensor] | None:
         if not self._config.qk_norm:
             return None
-        return weights.take(prefix + "q_norm"), weights.take(prefix + "k_norm")
+        q, k = weights.take(prefix + "q_norm"), weights.take(prefix + "k_norm")
+        return q.to(wide(self._dtype)), k.to(wide(self._dtype))
 
     def forward(self, x: Tensor, kv: Tensor, step: Step) -> None:
         """Add what this layer has to say to x [T, E]. kv: this layer's cache, [2G, ., P, D]."""
-        eps = self._config.rms_norm_eps
-        x += self._attention(rms_norm(x, self._attn_norm, eps), kv, step)
-        x += self._down(silu_and_mul(self._gate_up(rms_norm(x, self._ffn_norm, eps))))
+        x += self._attention(self._normed(x, self._attn_norm), kv, step)
+        x += self._down(silu_and_mul(self._gate_up(self._normed(x, self._ffn_norm))))
+
+    def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
+        return rms_norm(x, weight, self._config.rms_norm_eps).to(self._dtype)
 
     def _attention(self, x: Tensor, kv: Tensor, step: Step) -> Tensor:
         config = self._config

@@ -98,25 +98,35 @@ def _group(
     chosen = _pick(rows)
     lens = metadata.seq_lens[chosen][:, None]
     table = metadata.block_table[chosen][:, : -(-longest // size)]
-    first = torch.zeros_like(lens)
-    blocks = table
-    if window is not None and (near := -(-(window + queries - 1) // size) + 1) < table.shape[1]:
-        first = (lens - queries - window + 1).clamp_(min=0) // size
-        index = first + torch.arange(near, device=lens.device)
-        blocks = table.gather(1, index.clamp_(max=table.shape[1] - 1).long())
-        longest = near * size
-    columns = first * size + torch.arange(blocks.shape[1] * size, device=lens.device)
+    blocks, columns = _columns(table, lens, queries, size, window)
     tiles = []
     for low in range(0, queries, TILE):
         high = min(low + TILE, queries)
-        width = min(columns.shape[1], longest - queries + high) if blocks is table else longest
+        width = columns.shape[1]
+        if queries > TILE and window is None:
+            width = min(width, longest - queries + high)
         at = lens - queries + torch.arange(low, high, device=lens.device)
         mask = _mask(columns[:, None, :width], at[:, :, None], window, dtype)
-        tokens = (
-            _pick(starts) if queries == 1 else slice(int(starts[0]) + low, int(starts[0]) + high)
-        )
+        first = int(starts[0]) + low
+        tokens = _pick(starts) if queries == 1 else slice(first, first + high - low)
         tiles.append(Tile(tokens, high - low, width, mask[:, None]))
     return Group(rows.size, blocks.reshape(-1), tuple(tiles))
+
+
+def _columns(
+    table: Tensor, lens: Tensor, queries: int, size: int, window: int | None
+) -> tuple[Tensor, Tensor]:
+    """Which blocks the rows read, [rows, n], and the position of each of their tokens, [., n * size].
+
+    With a window these are the blocks near the end, wherever the device says that the end is.
+    """
+    near = table.shape[1] if window is None else -(-(window + queries - 1) // size) + 1
+    if window is None or near >= table.shape[1]:
+        return table, torch.arange(table.shape[1] * size, device=lens.device)[None]
+    first = (lens - queries - window + 1).clamp_(min=0) // size
+    index = first + torch.arange(near, device=lens.device)
+    blocks = table.gather(1, index.clamp(max=table.shape[1] - 1).long())
+    return blocks, first * size + torch.arange(near * size, device=lens.device)
 
 
 def _pick(indices: Rows) -> slice | Tensor:

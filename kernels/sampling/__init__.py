@@ -6,11 +6,25 @@ import torch
 
 from optimist.kernels.card import Card
 from optimist.kernels.sampling import reference
-from optimist.kernels.sampling.cpu import greedy, sample
-from optimist.kernels.sampling.noise import gumbel
+from optimist.kernels.sampling.cpu import distribution, greedy, sample
+from optimist.kernels.sampling.noise import ACCEPT, PROPOSAL, RESIDUAL, branch, gumbel, uniform
 from optimist.kernels.sampling.types import Edits, Penalties, Rows
 
-__all__ = ["CARD", "Edits", "Penalties", "Rows", "greedy", "gumbel", "sample"]
+__all__ = [
+    "ACCEPT",
+    "CARD",
+    "PROPOSAL",
+    "RESIDUAL",
+    "Edits",
+    "Penalties",
+    "Rows",
+    "branch",
+    "distribution",
+    "greedy",
+    "gumbel",
+    "sample",
+    "uniform",
+]
 
 CARD = Card(
     name="sampling",

@@ -6,7 +6,11 @@ import torch
 from torch import Tensor
 
 from optimist.kernels.sampling.noise import gumbel
+from optimist.kernels.sampling.nucleus import keep_nucleus_
 from optimist.kernels.sampling.types import Edits, Penalties, Rows
+
+ROWS_AT_ONCE = 4
+"""rows whose scores and noise stay in a core's cache from one operator to the next"""
 
 
 def greedy(logits: Tensor) -> Tensor:
@@ -21,19 +25,56 @@ def sample(logits: Tensor, rows: Rows) -> Tensor:
     top_k, top_p (of what top_k left) and min_p (relative to the likeliest), then noise, then argmax.
     Tokens as likely as the last one that a filter keeps are kept with it.
     """
+    _adjust_(logits, rows)
+    if rows.temperature is None or not logits.shape[0]:
+        return greedy(logits)
+    ids = torch.arange(logits.shape[1], dtype=torch.int32, device=logits.device)
+    parts = range(0, logits.shape[0], ROWS_AT_ONCE)
+    return torch.cat([_draw(logits, rows, slice(i, i + ROWS_AT_ONCE), ids) for i in parts])
+
+
+def distribution(logits: Tensor, rows: Rows) -> Tensor:
+    """The probabilities that `sample` chooses by, [S, V] in logits' dtype; logits are overwritten.
+
+    Of a greedy row all of it lies on one token.
+    """
+    _adjust_(logits, rows)
+    best = torch.zeros_like(logits).scatter_(1, greedy(logits)[:, None], 1.0)
+    if rows.temperature is None:
+        return best
+    scores = _scores_(logits, rows, slice(None))
+    return torch.where((rows.temperature > 0)[:, None], torch.softmax(scores, -1), best)
+
+
+def _draw(logits: Tensor, rows: Rows, part: slice, ids: Tensor) -> Tensor:
+    assert rows.temperature is not None
+    scores = _scores_(logits, rows, part)
+    noise = gumbel(rows.seed[part], rows.position[part], ids)
+    return scores.add_(noise.mul_(rows.temperature[part, None] > 0)).argmax(-1)
+
+
+def _adjust_(logits: Tensor, rows: Rows) -> None:
     if rows.penalties is not None:
         _penalise_(logits, rows.penalties)
     for edits in rows.edits:
         _edit_(logits, edits)
-    if rows.temperature is None:
-        return greedy(logits)
-    warm = (rows.temperature > 0)[:, None]
-    heat = torch.where(warm[:, 0], rows.temperature, 1.0).to(logits.dtype)[:, None]
-    scores = logits.sub_(logits.amax(-1, keepdim=True)).div_(heat)
-    _filter_(scores, rows)
-    ids = torch.arange(scores.shape[1], dtype=torch.int32, device=scores.device)
-    noise = gumbel(rows.seed, rows.position, ids)
-    return scores.add_(torch.where(warm, noise, 0.0)).argmax(-1)
+
+
+def _scores_(logits: Tensor, rows: Rows, part: slice) -> Tensor:
+    """What is left to choose among in a part of the rows, in the place of their logits.
+
+    Of each row the largest is 0, and -inf is what the filters dropped.
+    """
+    assert rows.temperature is not None
+    scores, heat = logits[part], rows.temperature[part, None].to(logits.dtype)
+    scores.sub_(scores.amax(-1, keepdim=True)).div_(torch.where(heat > 0, heat, 1.0))
+    if rows.top_k is not None:
+        _drop_(scores, _kth(scores, rows.top_k[part, None], rows.max_top_k))
+    if rows.top_p is not None:
+        keep_nucleus_(scores, rows.top_p[part, None])
+    if rows.min_p is not None:
+        _drop_(scores, rows.min_p[part, None].log())
+    return scores
 
 
 def _penalise_(logits: Tensor, by: Penalties) -> None:
@@ -50,27 +91,11 @@ def _edit_(logits: Tensor, edits: Edits) -> None:
     logits.index_put_((edits.rows, edits.ids), values, accumulate=True)
 
 
-def _filter_(scores: Tensor, rows: Rows) -> None:
-    """Set scores [S, V], of which 0 is each row's largest, to -inf where a filter drops them."""
-    floor = None
-    if rows.top_k is not None:
-        best = scores.topk(min(rows.max_top_k, scores.shape[1]), -1).values
-        last = (rows.top_k.long() - 1).clamp(0, best.shape[1] - 1)[:, None]
-        floor = torch.where((rows.top_k > 0)[:, None], best.gather(1, last), -torch.inf)
-        _drop_(scores, floor)
-    if rows.top_p is not None:
-        _drop_(scores, _nucleus(scores, rows.top_p[:, None]))
-    if rows.min_p is not None:
-        _drop_(scores, rows.min_p.log()[:, None])
-
-
-def _nucleus(scores: Tensor, top_p: Tensor) -> Tensor:
-    """The least score among the likeliest tokens that reach a mass of top_p, [S, 1]."""
-    ordered = scores.sort(-1, descending=True).values
-    mass = torch.softmax(ordered, -1)
-    before = mass.cumsum(-1) - mass
-    kept = (before < top_p).sum(-1, keepdim=True).clamp_(min=1)
-    return torch.where(top_p < 1, ordered.gather(1, kept - 1), -torch.inf)
+def _kth(scores: Tensor, top_k: Tensor, largest: int) -> Tensor:
+    """The top_k-th best score of each row, -inf where top_k is 0. [S, 1]"""
+    best = scores.topk(min(largest, scores.shape[1]), -1).values
+    last = best.gather(1, (top_k.long() - 1).clamp_(0, best.shape[1] - 1))
+    return torch.where(top_k > 0, last, -torch.inf)
 
 
 def _drop_(scores: Tensor, floor: Tensor) -> None:

@@ -17,6 +17,18 @@ def sample(logits: Tensor, rows: Rows) -> Tensor:
     return torch.tensor([_row(logits[s].clone(), rows, s) for s in range(logits.shape[0])])
 
 
+def distribution(logits: Tensor, rows: Rows) -> Tensor:
+    """The probabilities that a token is chosen by, [S, V]."""
+    out = torch.zeros_like(logits)
+    for s in range(logits.shape[0]):
+        scores, warm = _scores(logits[s].clone(), rows, s)
+        if warm:
+            out[s] = torch.softmax(scores, 0)
+        else:
+            out[s, int((scores == scores.max()).nonzero()[0])] = 1.0
+    return out
+
+
 def mix(x: int) -> int:
     """A bijection of 32-bit words."""
     x ^= x >> 16
@@ -28,9 +40,7 @@ def mix(x: int) -> int:
 
 def uniform_bits(seed: int, position: int, token: int) -> int:
     """31 bits that depend on these three and on nothing else."""
-    low, high, at = seed & _WORD, seed >> 32 & _WORD, position & _WORD
-    first = mix(mix(mix(low ^ 0x85EBCA6B) ^ high) ^ at)
-    second = mix(mix(mix(at ^ 0x9E3779B9) ^ high) ^ low)
+    first, second = _keys(seed, position)
     return mix(mix((token * 0x9E3779B9 & _WORD) ^ first) ^ second) & 0x7FFFFFFF
 
 
@@ -40,18 +50,28 @@ def gumbel(seed: int, position: int, token: int) -> float:
     return -math.log(-math.log1p(-v))
 
 
+def branch(seed: int, at: int, which: int) -> int:
+    """Another seed, for one use of the noise at one place."""
+    first, second = _keys(seed, at)
+    high, low = mix(mix(first ^ which) ^ second), mix(mix(second ^ which) ^ first)
+    return (high << 32 | low) - (high >> 31 << 64)
+
+
+def uniform(seed: int, position: int) -> float:
+    """A number in (0, 1)."""
+    return (uniform_bits(seed, position, 0) + 0.5) * 2.0**-31
+
+
+def _keys(seed: int, position: int) -> tuple[int, int]:
+    low, high, at = seed & _WORD, seed >> 32 & _WORD, position & _WORD
+    first = mix(mix(mix(low ^ 0x85EBCA6B) ^ high) ^ at)
+    return first, mix(mix(mix(at ^ 0x9E3779B9) ^ high) ^ low)
+
+
 def _row(logits: Tensor, rows: Rows, s: int) -> int:
-    _penalise_(logits, rows, s)
-    for edits in rows.edits:
-        for row, token, value in zip(*(part.tolist() for part in edits), strict=True):
-            if row == s:
-                logits[token] += value
-    temperature = 0.0 if rows.temperature is None else float(rows.temperature[s])
-    if not temperature:
-        return int((logits == logits.max()).nonzero()[0])
-    scores = (logits - logits.max()) / temperature
-    for keep in (_top_k, _top_p, _min_p):
-        scores[~keep(scores, rows, s)] = -math.inf
+    scores, warm = _scores(logits, rows, s)
+    if not warm:
+        return int((scores == scores.max()).nonzero()[0])
     seed, position = int(rows.seed[s]), int(rows.position[s])
     best, chosen = -math.inf, -1
     for token in (scores > -math.inf).nonzero().flatten().tolist():
@@ -59,6 +79,22 @@ def _row(logits: Tensor, rows: Rows, s: int) -> int:
         if score > best:
             best, chosen = score, token
     return chosen
+
+
+def _scores(logits: Tensor, rows: Rows, s: int) -> tuple[Tensor, bool]:
+    """What is left to choose among, and whether noise has a say."""
+    _penalise_(logits, rows, s)
+    for edits in rows.edits:
+        for row, token, value in zip(*(part.tolist() for part in edits), strict=True):
+            if row == s:
+                logits[token] += value
+    temperature = 0.0 if rows.temperature is None else float(rows.temperature[s])
+    if not temperature:
+        return logits, False
+    scores = (logits - logits.max()) / temperature
+    for keep in (_top_k, _top_p, _min_p):
+        scores[~keep(scores, rows, s)] = -math.inf
+    return scores, True
 
 
 def _penalise_(logits: Tensor, rows: Rows, s: int) -> None:
@@ -83,7 +119,7 @@ def _top_p(scores: Tensor, rows: Rows, s: int) -> Tensor:
     p = 1.0 if rows.top_p is None else float(rows.top_p[s])
     if p >= 1:
         return torch.ones_like(scores, dtype=torch.bool)
-    mass, floor = 0.0, math.inf
+    mass, floor, scores = 0.0, math.inf, scores.float()
     probability = torch.softmax(scores, 0)
     for token in scores.argsort(descending=True, stable=True).tolist():
         if mass >= p:

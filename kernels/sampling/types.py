@@ -1,5 +1,7 @@
 """How the rows of a step choose their tokens, as columns on the device.
 
+Where drafts are verified, each token that may be chosen is a row of its own.
+
 A None says that no row of the step uses it: the host knows from the parameters, never from a tensor.
 """
 
