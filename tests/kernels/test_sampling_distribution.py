@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -53,9 +55,8 @@ def test_samples_follow_the_distribution() -> None:
         torch.zeros(draws).long(),
         top_p=torch.full((draws,), 0.8),
     )
-    want = distribution(
-        logits.clone(), Rows(*(v[:1] if isinstance(v, torch.Tensor) else v for v in rows))
-    )[0]
+    first: list[Any] = [v[:1] if isinstance(v, torch.Tensor) else v for v in rows]
+    want = distribution(logits.clone(), Rows(*first))[0]
     got = torch.bincount(sample(logits.repeat(draws, 1), rows), minlength=30) / draws
     assert 2 <= (want > 0).sum() <= 20
     assert got[want == 0].eq(0).all()
