@@ -9,8 +9,8 @@ from optimist.kernels.sampling.noise import gumbel
 from optimist.kernels.sampling.nucleus import keep_nucleus_
 from optimist.kernels.sampling.types import Edits, Penalties, Rows
 
-ROWS_AT_ONCE = 4
-"""rows whose scores and noise stay in a core's cache from one operator to the next"""
+AT_ONCE = 1 << 18
+"""scores that stay in a core's cache, with their noise, from one operator to the next"""
 
 
 def greedy(logits: Tensor) -> Tensor:
@@ -29,8 +29,9 @@ def sample(logits: Tensor, rows: Rows) -> Tensor:
     if rows.temperature is None or not logits.shape[0]:
         return greedy(logits)
     ids = torch.arange(logits.shape[1], dtype=torch.int32, device=logits.device)
-    parts = range(0, logits.shape[0], ROWS_AT_ONCE)
-    return torch.cat([_draw(logits, rows, slice(i, i + ROWS_AT_ONCE), ids) for i in parts])
+    step = max(1, AT_ONCE // max(logits.shape[1], 1024))
+    parts = (slice(i, i + step) for i in range(0, logits.shape[0], step))
+    return torch.cat([_draw(logits, rows, part, ids) for part in parts])
 
 
 def distribution(logits: Tensor, rows: Rows) -> Tensor:
