@@ -1,52 +1,18 @@
-"""How large the device state is, decided before anything is allocated."""
+"""Limits of a device that holds its cache in a torch tensor."""
 
 from __future__ import annotations
 
 import torch
 
 from optimist.actors.config import WorkerConfig
+from optimist.actors.worker import limits
 from optimist.actors.worker.base import Limits
 from optimist.kernels.kv_cache import block_bytes
-from optimist.messages.errors import ConfigError
 from optimist.models.config import ModelConfig
-
-MEGABYTE = 1 << 20
 
 
 def limits_of(config: WorkerConfig, model: ModelConfig, dtype: torch.dtype) -> Limits:
     """Sizes for this model. Raises ConfigError, naming the option, for one that cannot be."""
-    for name in ("block_size", "max_slots", "max_batch_tokens"):
-        if (value := getattr(config, name)) < 1:
-            raise ConfigError(f"worker.{name}: expected at least 1, got {value}")
-    longest = config.max_model_len or model.max_model_len
-    if not 2 <= longest <= model.max_model_len:
-        raise ConfigError(
-            f"worker.max_model_len: expected 2 to {model.max_model_len}, which the model was made "
-            f"for, got {longest}"
-        )
-    return Limits(
-        num_blocks=_num_blocks(config, model, dtype, -(-longest // config.block_size)),
-        block_size=config.block_size,
-        max_slots=config.max_slots,
-        max_model_len=longest,
-        max_batch_tokens=config.max_batch_tokens,
-        vocab_size=model.vocab_size,
-    )
-
-
-def _num_blocks(
-    config: WorkerConfig, model: ModelConfig, dtype: torch.dtype, blocks_a_request: int
-) -> int:
-    each = block_bytes(
-        model.num_layers, model.num_kv_heads, config.block_size, model.head_dim, dtype
-    )
-    if config.kv_blocks is None:
-        option, got = "kv_memory_mb", config.kv_memory_mb * MEGABYTE // each
-    else:
-        option, got = "kv_blocks", config.kv_blocks
-    if got < config.max_slots:
-        raise ConfigError(
-            f"worker.{option}: expected room for a block of {each} bytes for each of max_slots "
-            f"{config.max_slots}, got {got} blocks"
-        )
-    return got if config.kv_blocks is not None else min(got, config.max_slots * blocks_a_request)
+    size = max(1, config.block_size)
+    each = block_bytes(model.num_layers, model.num_kv_heads, size, model.head_dim, dtype)
+    return limits.limits_of(config, model, each)

@@ -1,0 +1,112 @@
+"""An executor on the native library: no torch in its process."""
+
+from __future__ import annotations
+
+import os
+from typing import Self
+
+import numpy as np
+
+from optimist.actors.config import WorkerConfig
+from optimist.actors.worker.base import Executor, Limits, Outcome, Progress, RowDrafts
+from optimist.actors.worker.limits import limits_of
+from optimist.actors.worker.native_rows import choice_of, outcome, planned
+from optimist.actors.worker.native_slots import SlotBook
+from optimist.kernels.native.device import NativeDevice, NativeError
+from optimist.messages.base import ints
+from optimist.messages.batches import Batch
+from optimist.messages.errors import ConfigError, MessageError
+from optimist.models.native import Sizes, block_bytes, load_device, unsupported
+from optimist.models.source import open_source
+
+
+class NativeTicket:
+    """A step that has been computed."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self._outcome = outcome
+
+    def wait(self) -> Outcome:
+        """What the step produced."""
+        return self._outcome
+
+
+class NativeExecutor(Executor):
+    """Runs every kind of batch, with drafts from the host.
+
+    device: a network with its weights and slots as `limits` says.
+    """
+
+    def __init__(self, device: NativeDevice, limits: Limits) -> None:
+        self.limits: Limits = limits
+        self._device = device
+        self._book = SlotBook(limits)
+        self._alternatives = np.full(limits.max_slots, -1, np.int32)
+
+    @classmethod
+    def load(cls, config: WorkerConfig, progress: Progress) -> Self:
+        """Read the model that config names, the default one if it names none.
+
+        Raises ConfigError for a dtype, block size or model that the library does not run.
+        """
+        if config.dtype != "bfloat16":
+            raise ConfigError(f"worker.dtype: native expects bfloat16, got {config.dtype}")
+        path = config.model
+        if not path:
+            from optimist.models.default import default_model
+
+            path = str(default_model())
+        with open_source(path) as source:
+            if why := unsupported(source.config, config.block_size):
+                raise ConfigError(f"worker.executor: native cannot run this: {why}")
+            each = block_bytes(source.config, config.block_size)
+            limits = limits_of(config, source.config, each)
+            sizes = Sizes(
+                block_size=limits.block_size,
+                blocks=limits.num_blocks,
+                slots=limits.max_slots,
+                max_len=limits.max_model_len,
+                max_tokens=limits.max_batch_tokens,
+                threads=config.threads or len(os.sched_getaffinity(0)),
+            )
+            return cls(load_device(source, sizes, progress), limits)
+
+    def submit(self, batch: Batch, drafts: RowDrafts | None = None) -> NativeTicket:
+        """Compute a step. Raises MessageError, before any device state changes for its rows, when
+        the batch contradicts what the slots hold.
+        """
+        rows, needed = planned(batch, drafts, self.limits.vocab_size)
+        self._move(batch)
+        blocks = -(-needed // self.limits.block_size)
+        self._book.check_rows(
+            rows.slots,
+            ints(batch.generations),
+            int(needed.max(initial=0)),
+            blocks.astype(np.int32),
+        )
+        asked = self._alternatives[rows.slots[rows.samples != 0]]
+        try:
+            chosen = self._device.step(rows, max(0, int(asked.max(initial=0))))
+        except NativeError as error:
+            raise MessageError(str(error)) from None
+        return NativeTicket(outcome(batch, rows, chosen, asked))
+
+    def reset(self) -> None:
+        """Forget every slot; the block table is at version 0 again."""
+        self._book.reset()
+        self._device.reset()
+
+    def close(self) -> None:
+        """Give up weights and cache. Nothing may be called after it."""
+        self._device.close()
+
+    def _move(self, batch: Batch) -> None:
+        self._book.close_slots(batch.closed)
+        for opened in batch.opened:
+            self._book.open_slot(opened)
+            ids = ints(opened.token_ids)
+            self._device.open_slot(opened.slot, ids, opened.cached_len, choice_of(opened))
+            self._alternatives[opened.slot] = opened.sampling.logprobs
+        slots, columns, blocks = self._book.entries(batch.blocks)
+        if slots.size:
+            self._device.set_blocks(slots, columns, blocks)

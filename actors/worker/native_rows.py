@@ -1,0 +1,128 @@
+"""From a batch and its drafts to the rows of a native step, and from what was chosen to an outcome."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist.actors.worker.base import Outcome, RowDrafts
+from optimist.kernels.native.shapes import Choice, Chosen, Ints, Rows
+from optimist.messages.base import column, floats, ints
+from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
+from optimist.messages.errors import MessageError
+from optimist.messages.results import Logprobs
+from optimist.messages.slots import OpenedSlot
+
+UNKNOWN = -1
+"""a length that only the device knows"""
+
+
+class Planned(NamedTuple):
+    """Rows for the device. needed: tokens that each row's blocks must hold, or suffice for, [R]."""
+
+    rows: Rows
+    needed: NDArray[np.int64]
+
+
+def planned(batch: Batch, drafts: RowDrafts | None, vocab_size: int) -> Planned:
+    """The rows of a batch. Raises MessageError when they contradict each other or their drafts."""
+    room = ints(batch.draft_counts)
+    empty = np.zeros(0, np.int32)
+    held = drafts or RowDrafts(np.zeros_like(room), empty)
+    _check_drafts(held, room, exact=isinstance(batch, ExactBatch), vocab_size=vocab_size)
+    counts = np.zeros(ints(batch.slots).size, np.int32)
+    counts[: batch.num_decodes] = held.counts
+    if isinstance(batch, ExactBatch):
+        queries, samples = np.diff(ints(batch.query_start_loc)), ints(batch.samples)
+        lengths = batch.seq_lens.exact()
+        needed = lengths.astype(np.int64)
+    else:
+        queries, samples, lengths, needed = _optimistic(batch, held)
+    if (queries <= counts).any():
+        raise MessageError(f"batch: expected queries of at least one token, got {queries.tolist()}")
+    return Planned(Rows(ints(batch.slots), queries, lengths, samples, counts, held.ids), needed)
+
+
+def _optimistic(
+    batch: OptimisticBatch, drafts: RowDrafts
+) -> tuple[Ints, Ints, Ints, NDArray[np.int64]]:
+    prefill, decodes = batch.prefill, batch.num_decodes
+    known = prefill.seq_lens.exact()
+    queries = np.concatenate((1 + drafts.counts, known - ints(prefill.starts)))
+    samples = np.concatenate((np.ones(decodes, np.int32), ints(prefill.samples)))
+    lengths = np.concatenate((np.full(decodes, UNKNOWN, np.int32), known))
+    bound = batch.bound.sizing_array(reader="native_rows")
+    return queries, samples, lengths, np.concatenate((bound, known)).astype(np.int64)
+
+
+def _check_drafts(drafts: RowDrafts, room: Ints, *, exact: bool, vocab_size: int) -> None:
+    counts = drafts.counts
+    if counts.shape != room.shape or (counts < 0).any() or counts.sum() != drafts.ids.size:
+        raise MessageError(
+            f"drafts: expected a count for each of {room.size} decode rows and as many ids, "
+            f"got {counts.tolist()} and {drafts.ids.size}"
+        )
+    if (counts != room).any() if exact else (counts > room).any():
+        raise MessageError(
+            f"drafts: expected {'' if exact else 'at most '}{room.tolist()}, got {counts.tolist()}"
+        )
+    if drafts.ids.size and not 0 <= drafts.ids.min() <= drafts.ids.max() < vocab_size:
+        raise MessageError(f"drafts: expected ids in [0, {vocab_size})")
+
+
+def choice_of(opened: OpenedSlot) -> Choice:
+    """How the tokens of a request are chosen."""
+    sampling = opened.sampling
+    return Choice(
+        seed=sampling.seed,
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        min_p=sampling.min_p,
+        presence=sampling.presence_penalty,
+        frequency=sampling.frequency_penalty,
+        repetition=sampling.repetition_penalty,
+        top_k=sampling.top_k,
+        min_tokens=sampling.min_tokens,
+        prompt_len=opened.prompt_len,
+        alternatives=sampling.logprobs,
+        bias_ids=ints(sampling.bias_ids),
+        bias_values=floats(sampling.bias_values),
+        stop_ids=ints(sampling.stop_ids),
+    )
+
+
+def outcome(batch: Batch, rows: Rows, chosen: Chosen, asked: Ints) -> Outcome:
+    """What a step produced. asked: alternatives of each row that sampled, -1 for no report, [S]."""
+    which = np.flatnonzero(rows.samples)
+    drafts = rows.drafts[which]
+    places = 1 + drafts
+    at = np.arange(places.sum()) - np.repeat(np.cumsum(places) - places, places)
+    filled = at < np.repeat(chosen.counts, places)
+    return Outcome(
+        slots=rows.slots[which],
+        generations=ints(batch.generations)[which],
+        token_counts=chosen.counts,
+        token_ids=chosen.ids[filled],
+        drafts_run=drafts,
+        logprobs=_logprobs(chosen, np.repeat(asked, places)[filled], filled),
+    )
+
+
+def _logprobs(chosen: Chosen, asked: Ints, filled: NDArray[np.bool_]) -> Logprobs | None:
+    """asked: of each token, [T]."""
+    tokens = np.flatnonzero(asked >= 0)
+    if not tokens.size:
+        return None
+    places = np.flatnonzero(filled)[tokens]
+    counts = np.minimum(asked[tokens], chosen.top_ids.shape[1])
+    wanted = np.arange(chosen.top_ids.shape[1]) < counts[:, None]
+    return Logprobs(
+        tokens=column(tokens),
+        chosen=chosen.logprobs[places].astype("<f4").tobytes(),
+        ranks=column(chosen.ranks[places]),
+        counts=column(counts),
+        top_ids=column(chosen.top_ids[places][wanted]),
+        top_values=chosen.top_values[places][wanted].astype("<f4").tobytes(),
+    )

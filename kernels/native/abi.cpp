@@ -1,0 +1,200 @@
+// The C interface: no exception leaves it, and whatever goes wrong has a text.
+#include "abi.h"
+
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <vector>
+
+#include "model.h"
+#include "pack.h"
+#include "step.h"
+
+namespace native {
+
+// A model and the step that runs on it.
+struct Device {
+  Device(const Shape& shape, const Isa& isa) : model(shape, isa), step(model) {}
+
+  Model model;
+  Step step;
+};
+
+}  // namespace native
+
+using namespace native;
+
+NATIVE_API int32_t native_abi() { return NATIVE_ABI; }
+
+// The name of the instruction set that this name stands for, "" for the best. Null: not here.
+NATIVE_API const char* native_isa(const char* name) {
+  const Isa* isa = find_isa(name);
+  return isa ? isa->name : nullptr;
+}
+
+// Null, with a text in `error`, where memory or threads do not suffice.
+NATIVE_API Device* native_create(const Shape* shape, const char* isa, char* error, int32_t size) {
+  try {
+    const Isa* set = find_isa(isa);
+    if (!set) {
+      std::snprintf(error, size, "no instruction set %s on this machine", isa);
+      return nullptr;
+    }
+    return new Device(*shape, *set);
+  } catch (const std::exception& fault) {
+    std::snprintf(error, size, "%s", fault.what());
+    return nullptr;
+  }
+}
+
+NATIVE_API void native_destroy(Device* device) { delete device; }
+
+NATIVE_API const char* native_error(Device* device) { return device->model.error.c_str(); }
+
+template <typename Work>
+static int32_t guarded(Device* device, const Work& work) {
+  try {
+    device->model.error.clear();
+    return work() ? 0 : 1;
+  } catch (const std::exception& fault) {
+    device->model.error = fault.what();
+    return 1;
+  }
+}
+
+// Zeroed memory for a matrix. group: inputs that share a scale of the activations.
+NATIVE_API int32_t native_linear(Device* device, int32_t layer, Part part, Format format,
+                                 int32_t group) {
+  return guarded(device, [&] {
+    device->model.allocate_linear(layer, part, format, group);
+    return true;
+  });
+}
+
+// Rows [rows, inputs] of a matrix, in float32. half: see Place.
+NATIVE_API int32_t native_pack(Device* device, int32_t layer, Part part, int32_t first, int32_t half,
+                               int32_t rows, int32_t inputs, const float* data) {
+  return guarded(device, [&] {
+    Linear& linear = device->model.weights(layer, part).linear;
+    Place place = {0, half};
+    if (half < 0) place.first = first;
+    for (int row = 0; row < rows; ++row)
+      pack_row(linear, output_of(place, half < 0 ? row : first + row), data + (size_t)row * inputs,
+               inputs);
+    return true;
+  });
+}
+
+static Buffer<float>& vector_of(Model& model, int32_t layer, Vector which) {
+  switch (which) {
+    case Vector::attn_norm:
+      return model.layers[layer].attn_norm;
+    case Vector::ffn_norm:
+      return model.layers[layer].ffn_norm;
+    case Vector::q_norm:
+      return model.layers[layer].q_norm;
+    case Vector::k_norm:
+      return model.layers[layer].k_norm;
+    case Vector::qkv_bias:
+      return model.layers[layer].qkv.bias;
+    case Vector::o_bias:
+      return model.layers[layer].o.bias;
+    default:
+      return model.norm;
+  }
+}
+
+// Numbers [first, first + count) of a vector. Matrices come before their biases.
+NATIVE_API int32_t native_vector(Device* device, int32_t layer, Vector which, int32_t first,
+                                 int32_t count, const float* data) {
+  return guarded(device, [&] {
+    Buffer<float>& vector = vector_of(device->model, layer, which);
+    bool bias = which == Vector::qkv_bias || which == Vector::o_bias;
+    if (bias && !vector) {
+      Part part = which == Vector::qkv_bias ? Part::qkv : Part::o;
+      Linear& linear = device->model.weights(layer, part).linear;
+      vector.allocate(linear.outputs);
+      linear.bias = vector.get();
+    }
+    std::memcpy(vector.get() + first, data, sizeof(float) * (size_t)count);
+    return true;
+  });
+}
+
+// Rows [rows, hidden] of the embedding, kept in bf16. Without them rows are read out of the head.
+NATIVE_API int32_t native_embedding(Device* device, int32_t first, int32_t rows, const float* data) {
+  return guarded(device, [&] {
+    Model& model = device->model;
+    if (!model.embedding)
+      model.embedding.allocate((size_t)model.shape.vocab * model.hidden_width);
+    for (int row = 0; row < rows; ++row)
+      to_bf16(data + (size_t)row * model.shape.hidden, model.shape.hidden,
+              model.embedding.get() + (size_t)(first + row) * model.hidden_width);
+    return true;
+  });
+}
+
+// Every value of the cache at once: tests ask what a value that nobody wrote does.
+NATIVE_API void native_fill_cache(Device* device, float value) {
+  uint16_t half;
+  to_bf16(&value, 1, &half);
+  Buffer<uint16_t>& cache = device->model.cache;
+  for (size_t i = 0; i < device->model.layer_stride * device->model.shape.layers; ++i) cache[i] = half;
+}
+
+// Forget every slot.
+NATIVE_API void native_reset(Device* device) { device->model.slots.reset(); }
+
+NATIVE_API int32_t native_open(Device* device, int32_t slot, const int32_t* ids, int32_t count,
+                               int32_t cached, const Choice* choice) {
+  return guarded(device, [&] {
+    device->model.slots.open(slot, ids, count, cached, *choice);
+    return true;
+  });
+}
+
+// Entries of block tables.
+NATIVE_API int32_t native_blocks(Device* device, int32_t count, const int32_t* slots,
+                                 const int32_t* columns, const int32_t* blocks) {
+  return guarded(device, [&] {
+    Slots& all = device->model.slots;
+    for (int i = 0; i < count; ++i) {
+      bool good = blocks[i] >= 0 && blocks[i] < device->model.shape.blocks && columns[i] >= 0 &&
+                  columns[i] < all.columns();
+      if (!good) {
+        device->model.error = "block " + std::to_string(blocks[i]) + " in column " +
+                              std::to_string(columns[i]) + ": there is no such";
+        return false;
+      }
+      all.set_block(slots[i], columns[i], blocks[i]);
+    }
+    return true;
+  });
+}
+
+NATIVE_API int32_t native_step(Device* device, const Rows* rows, const Chosen* chosen) {
+  return guarded(device, [&] { return device->step.run(*rows, *chosen); });
+}
+
+// Logits behind every token of the rows, [tokens, vocab]; nothing is chosen.
+NATIVE_API int32_t native_logits(Device* device, const Rows* rows, float* logits) {
+  return guarded(device, [&] { return device->step.run(*rows, logits); });
+}
+
+// Seconds that the first thread spent in each phase since the last call; counting begins with it.
+NATIVE_API void native_profile(Device* device, double* seconds) {
+  Step& step = device->step;
+  std::memcpy(seconds, step.seconds, sizeof(step.seconds));
+  std::memset(step.seconds, 0, sizeof(step.seconds));
+  step.timed = true;
+}
+
+// Bytes of packed weights.
+NATIVE_API uint64_t native_weight_bytes(Device* device) {
+  Model& model = device->model;
+  uint64_t bytes = model.head.panels.bytes() + model.embedding.bytes();
+  for (Layer& layer : model.layers)
+    for (Weights* weights : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down})
+      bytes += weights->panels.bytes();
+  return bytes;
+}

@@ -1,0 +1,305 @@
+// Attention over the paged cache: decode rows, verified drafts and prefill chunks alike. The context
+// is cut into chunks of 128 tokens at fixed places; each gives its own maximum, sum and weighted
+// values, and these are merged in order. So the numbers of a row depend neither on which rows are
+// computed together nor on who computes which chunk.
+#pragma once
+
+namespace {
+
+constexpr int kChunkTiles = kChunk / kTile;
+constexpr float kHidden = -__builtin_inff();
+
+struct Scratch {
+  alignas(64) float scores[kScoreRows][kChunk];
+  alignas(64) uint16_t weights[kScoreRows][kChunk];
+  float most[kQueryRows], sum[kQueryRows];
+  int32_t position[kQueryRows];
+  // Behind it: queries [kQueryRows][width] bf16, values [kQueryRows][width] float.
+};
+
+constexpr size_t kScratchHeader = (sizeof(Scratch) + 63) / 64 * 64;
+
+ALWAYS uint16_t* scratch_queries(Scratch* s) { return (uint16_t*)((uint8_t*)s + kScratchHeader); }
+ALWAYS float* scratch_values(Scratch* s, int width) {
+  return (float*)((uint8_t*)s + kScratchHeader + sizeof(uint16_t) * kQueryRows * (size_t)width);
+}
+
+size_t attention_scratch(int width) {
+  return kScratchHeader + (sizeof(uint16_t) + sizeof(float)) * kQueryRows * (size_t)width;
+}
+
+// Scores of R query rows against N tiles of keys: a chain over the head's pairs for each of them.
+template <int R, int N>
+void score(const uint16_t* q, int width, const uint16_t* const* tiles, F scale, int at,
+           float (*out)[kChunk]) {
+  F c[R][N];
+  UNROLL for (int r = 0; r < R; ++r) UNROLL for (int n = 0; n < N; ++n) c[r][n] = zero();
+  for (int d = 0; d < width; d += 2) {
+    W k[N];
+    UNROLL for (int n = 0; n < N; ++n) k[n] = load_w(tiles[n] + (size_t)d * kTile);
+    UNROLL for (int r = 0; r < R; ++r) {
+      X x = pair(q + (size_t)r * width + d);
+      UNROLL for (int n = 0; n < N; ++n) c[r][n] = dot2(c[r][n], k[n], x);
+    }
+  }
+  UNROLL for (int r = 0; r < R; ++r) UNROLL for (int n = 0; n < N; ++n)
+      store(out[r] + at + kTile * n, mul(c[r][n], scale));
+}
+
+// Hide the tokens of a chunk that begins at `from` which the row does not see.
+ALWAYS void hide(float* scores, int tiles, int from, int position, int window) {
+  int end = position + 1 - from;
+  for (int at = 0; at < tiles * kTile; at += kTile)
+    if (end < at + kTile) store(scores + at, first(end > at ? end - at : 0, load(scores + at), set1(kHidden)));
+  if (!window) return;
+  int begin = position + 1 - window - from;
+  for (int at = 0; at < tiles * kTile && at < begin; at += kTile)
+    store(scores + at, first(begin - at < kTile ? begin - at : kTile, set1(kHidden), load(scores + at)));
+}
+
+// Scores to weights relative to their own maximum. Returns maximum and sum.
+ALWAYS void soften(float* scores, uint16_t* weights, int tokens, float* most, float* sum) {
+  F top = load(scores);
+  for (int at = kTile; at < tokens; at += kTile) top = vmax(top, load(scores + at));
+  *most = reduce_max(top);
+  if (*most == kHidden) {
+    for (int at = 0; at < tokens; at += kTile) store_bf16(weights + at, set1(0.0f));
+    *sum = 0;
+    return;
+  }
+  F shift = set1(*most), total = set1(0.0f);
+  for (int at = 0; at < tokens; at += kTile) {
+    F e = exp2v(sub(load(scores + at), shift));
+    total = add(total, e);
+    store_bf16(weights + at, e);
+  }
+  *sum = reduce_add(total);
+}
+
+// Weighted values of R rows in N vectors of columns, from zero.
+template <int R, int N>
+void weigh(const uint16_t (*weights)[kChunk], const uint16_t* const* tiles, int count, int width,
+           int column, float (*out)[16 * 4]) {
+  F c[R][N];
+  UNROLL for (int r = 0; r < R; ++r) UNROLL for (int n = 0; n < N; ++n) c[r][n] = zero();
+  for (int tile = 0; tile < count; ++tile) {
+    const uint16_t* v = tiles[tile] + (size_t)kTile * width + 2 * column;
+    for (int p = 0; p < kTile / 2; ++p, v += 2 * width) {
+      W k[N];
+      UNROLL for (int n = 0; n < N; ++n) k[n] = load_w(v + 32 * n);
+      UNROLL for (int r = 0; r < R; ++r) {
+        X x = pair(weights[r] + tile * kTile + 2 * p);
+        UNROLL for (int n = 0; n < N; ++n) c[r][n] = dot2(c[r][n], k[n], x);
+      }
+    }
+  }
+  UNROLL for (int r = 0; r < R; ++r) UNROLL for (int n = 0; n < N; ++n)
+      store(out[r] + 16 * n, c[r][n]);
+}
+
+// What one more chunk does to what came before: the only place where partial results meet.
+ALWAYS void merge_chunk(float* most, float* sum, float* values, float chunk_most, float chunk_sum,
+                        const float* chunk_values, int columns) {
+  if (chunk_most == kHidden) return;
+  float top = chunk_most > *most ? chunk_most : *most;
+  alignas(64) float factors[32];
+  F both = first(1, set1(*most), set1(chunk_most));
+  store(factors, exp2v(sub(both, set1(top))));
+  F old = set1(factors[0]), fresh = set1(factors[1]);
+  *sum = __builtin_fmaf(chunk_sum, factors[1], *sum * factors[0]);
+  *most = top;
+  for (int i = 0; i < columns; i += 16)
+    store(values + i, fma(load(chunk_values + i), fresh, mul(load(values + i), old)));
+}
+
+struct Chunk {
+  const uint16_t* tiles[kChunkTiles];
+  int count;  // tiles that any row sees
+  int from;   // position of its first token
+};
+
+ALWAYS Chunk chunk_at(const AttentionWork& work, int kv_head, int index, int last_position) {
+  const Geometry& g = *work.geometry;
+  Chunk chunk;
+  chunk.from = index * kChunk;
+  int tiles = last_position / kTile + 1 - index * kChunkTiles;
+  chunk.count = tiles < kChunkTiles ? tiles : kChunkTiles;
+  for (int i = 0; i < chunk.count; ++i) {
+    int tile = index * kChunkTiles + i;
+    chunk.tiles[i] = work.cache + (size_t)work.table[tile / g.tiles_a_block] * g.block_stride +
+                     kv_head * g.head_stride + (size_t)(tile % g.tiles_a_block) * g.tile_stride;
+  }
+  return chunk;
+}
+
+template <int R>
+void score_chunk(Scratch* s, const uint16_t* q, int width, const Chunk& chunk, float scale) {
+  constexpr int N = R > kScoreRows / 2 ? kWide : kWide * 2;
+  F factor = set1(scale);
+  int tile = 0;
+  for (; tile + N <= chunk.count; tile += N)
+    score<R, N>(q, width, chunk.tiles + tile, factor, tile * kTile, s->scores);
+  for (; tile < chunk.count; ++tile)
+    score<R, 1>(q, width, chunk.tiles + tile, factor, tile * kTile, s->scores);
+}
+
+template <int N>
+void weigh_columns(Scratch* s, int rows, const Chunk& chunk, int width, int column, float* out,
+                   size_t stride) {
+  alignas(64) float part[kValueRows][16 * 4];
+  for (int row = 0; row < rows;) {
+    int here = 1;
+    if (kValueRows >= 6 && rows - row >= 6) {
+      weigh<kValueRows, N>(s->weights + row, chunk.tiles, chunk.count, width, column, part);
+      here = kValueRows;
+    } else if (kValueRows >= 3 && rows - row >= 3) {
+      weigh<(kValueRows >= 3 ? 3 : 1), N>(s->weights + row, chunk.tiles, chunk.count, width, column, part);
+      here = 3;
+    } else {
+      weigh<1, N>(s->weights + row, chunk.tiles, chunk.count, width, column, part);
+    }
+    for (int r = 0; r < here; ++r)
+      for (int n = 0; n < N; ++n)
+        store(out + (size_t)(row + r) * stride + column + 16 * n, load(part[r] + 16 * n));
+    row += here;
+  }
+}
+
+void weigh_chunk(Scratch* s, int rows, const Chunk& chunk, int width, float* out, size_t stride) {
+  int column = 0;
+  for (; column + 64 <= width; column += 64)
+    weigh_columns<4>(s, rows, chunk, width, column, out, stride);
+  for (; column < width; column += 16)
+    weigh_columns<1>(s, rows, chunk, width, column, out, stride);
+}
+
+ALWAYS int rows_together(int left) {
+  constexpr int sizes[] = {12, 8, 6, 4, 3, 2};
+  for (int size : sizes)
+    if (size <= kScoreRows && left >= size) return size;
+  return 1;
+}
+
+void score_rows(Scratch* s, int rows, const uint16_t* q, int width, const Chunk& chunk, float scale) {
+  constexpr bool wide = kScoreRows >= 12;
+  switch (rows) {
+    case 12: return score_chunk<wide ? 12 : 1>(s, q, width, chunk, scale);
+    case 8: return score_chunk<wide ? 8 : 1>(s, q, width, chunk, scale);
+    case 6: return score_chunk<wide ? 6 : 1>(s, q, width, chunk, scale);
+    case 4: return score_chunk<4>(s, q, width, chunk, scale);
+    case 3: return score_chunk<3>(s, q, width, chunk, scale);
+    case 2: return score_chunk<2>(s, q, width, chunk, scale);
+    default: return score_chunk<1>(s, q, width, chunk, scale);
+  }
+}
+
+// Where the partial result of a chunk goes: maximum, sum, values.
+ALWAYS float* partial_at(const AttentionWork& work, int row, int group, int kv_head, int chunk) {
+  const Geometry& g = *work.geometry;
+  size_t token = work.token + row / group, head = (size_t)kv_head * group + row % group;
+  return work.partial +
+         ((token * g.heads + head) * work.partial_chunks + chunk) * (size_t)(g.width + kTile);
+}
+
+void attend_chunk(const AttentionWork& work, Scratch* s, int kv_head, int rows, int group, int index) {
+  const Geometry& g = *work.geometry;
+  int width = g.width;
+  float* values = scratch_values(s, width);
+  alignas(64) float part[kScoreRows][kWidestHead];
+  for (int row = 0; row < rows;) {
+    int here = rows_together(rows - row);
+    int last = s->position[row + here - 1], earliest = s->position[row];
+    bool seen = last >= index * kChunk &&
+                (!work.window || earliest - work.window < (index + 1) * kChunk - 1);
+    if (!seen) {
+      for (int r = 0; work.partial && r < here; ++r)
+        partial_at(work, row + r, group, kv_head, index)[0] = kHidden;
+      row += here;
+      continue;
+    }
+    Chunk chunk = chunk_at(work, kv_head, index, last);
+    score_rows(s, here, scratch_queries(s) + (size_t)row * width, width, chunk, work.scale);
+    float most[kScoreRows], sum[kScoreRows];
+    for (int r = 0; r < here; ++r) {
+      hide(s->scores[r], chunk.count, chunk.from, s->position[row + r], work.window);
+      soften(s->scores[r], s->weights[r], chunk.count * kTile, &most[r], &sum[r]);
+    }
+    weigh_chunk(s, here, chunk, width, part[0], kWidestHead);
+    for (int r = 0; r < here; ++r) {
+      if (work.partial) {
+        float* out = partial_at(work, row + r, group, kv_head, index);
+        out[0] = most[r];
+        out[1] = sum[r];
+        for (int i = 0; i < width; i += 16) store(out + kTile + i, load(part[r] + i));
+      } else {
+        merge_chunk(&s->most[row + r], &s->sum[row + r], values + (size_t)(row + r) * width, most[r],
+                    sum[r], part[r], width);
+      }
+    }
+    row += here;
+  }
+}
+
+// The head's values over their sum, as the next linear wants them.
+ALWAYS void put_head(const Geometry& g, const float* values, float sum, float* out, uint16_t* half) {
+  F scale = set1(1.0f / sum);
+  int i = 0;
+  for (; i + 16 <= g.head_dim; i += 16) {
+    F value = mul(load(values + i), scale);
+    if (half)
+      store_bf16(half + i, value);
+    else
+      store(out + i, value);
+  }
+  float rest = 1.0f / sum;
+  for (; i < g.head_dim; ++i) {
+    if (half)
+      half[i] = half_of(values[i] * rest);
+    else
+      out[i] = values[i] * rest;
+  }
+}
+
+void attend_head(const AttentionWork& work, int kv_head) {
+  const Geometry& g = *work.geometry;
+  Scratch* s = (Scratch*)work.scratch;
+  int group = g.heads / g.kv_heads, rows = work.tokens * group, width = g.width;
+  float* values = scratch_values(s, width);
+  for (int row = 0; row < rows; ++row) {
+    size_t token = work.token + row / group, head = (size_t)kv_head * group + row % group;
+    __builtin_memcpy(scratch_queries(s) + (size_t)row * width,
+                     work.queries + (token * g.heads + head) * width, sizeof(uint16_t) * width);
+    s->position[row] = work.position + row / group;
+    s->most[row] = kHidden;
+    s->sum[row] = 0;
+    if (!work.partial)
+      for (int i = 0; i < width; i += 16) store(values + (size_t)row * width + i, set1(0.0f));
+  }
+  for (int chunk = work.chunk; chunk < work.chunk + work.chunks; ++chunk)
+    attend_chunk(work, s, kv_head, rows, group, chunk);
+  if (work.partial) return;
+  for (int row = 0; row < rows; ++row) {
+    size_t token = work.token + row / group, head = (size_t)kv_head * group + row % group;
+    put_head(g, values + (size_t)row * width, s->sum[row],
+             work.out ? work.out + token * work.out_stride + head * g.head_dim : nullptr,
+             work.half ? work.half + token * work.half_stride + head * g.head_dim : nullptr);
+  }
+}
+
+void attend(const AttentionWork& work) {
+  for (int head = work.kv_head; head < work.kv_head + work.kv_heads; ++head)
+    attend_head(work, head);
+}
+
+void merge(const MergeWork& work) {
+  const Geometry& g = *work.geometry;
+  alignas(64) float values[kWidestHead] = {};
+  float most = kHidden, sum = 0;
+  for (int chunk = 0; chunk < work.chunks; ++chunk) {
+    const float* part = work.partial + (size_t)chunk * (g.width + kTile);
+    merge_chunk(&most, &sum, values, part[0], part[1], part + kTile, g.width);
+  }
+  put_head(g, values, sum, work.out, work.half);
+}
+
+}  // namespace

@@ -1,0 +1,185 @@
+"""Weights, cache and slots behind a handle of the native library."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, byref, c_double, c_float, c_int32
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist.kernels.native.library import (
+    CChoice,
+    CChosen,
+    CRows,
+    CShape,
+    instruction_set,
+    library,
+)
+from optimist.kernels.native.shapes import (
+    Choice,
+    Chosen,
+    Floats,
+    Format,
+    Ints,
+    Part,
+    Rows,
+    Shape,
+    Vector,
+)
+
+PHASES = (
+    *("embed", "norm", "qkv", "rope", "attention", "o"),
+    *("gate_up", "down", "head", "choose", "wait"),
+)
+"""parts of a step whose time is counted"""
+
+GROUPS = {Format.INT8: 64, Format.INT4: 32}
+"""inputs that share a scale of the activations"""
+
+NO_LAYER = -1
+
+_Ints = POINTER(c_int32)
+_Floats = POINTER(c_float)
+
+
+class NativeError(Exception):
+    """The library refused. The text says what was expected and what came."""
+
+
+class NativeDevice:
+    """A network without weights, an empty cache, free slots.
+
+    isa: the name of an instruction set, "" for the best of this machine. Raises ConfigError for one that
+    is not there and NativeError when memory or threads do not suffice. Used by one thread at a time.
+    """
+
+    def __init__(self, shape: Shape, isa: str = "") -> None:
+        self.shape = shape
+        self.isa = instruction_set(isa)
+        self._library = library()
+        text = ctypes.create_string_buffer(256)
+        frequencies = np.ascontiguousarray(shape.frequencies, np.float64)
+        values = (*shape[:-1], frequencies.ctypes.data_as(POINTER(c_double)))
+        self._handle = self._library.native_create(
+            byref(CShape(*values)), self.isa.encode(), text, len(text)
+        )
+        if not self._handle:
+            raise NativeError(text.value.decode())
+
+    def allocate(self, layer: int, part: Part, kind: Format, group: int | None = None) -> None:
+        """Memory for a matrix, zero. group: inputs that share a scale of the activations."""
+        group = group or GROUPS.get(kind) or 1
+        self._call("linear", layer, part, kind, group)
+
+    def pack(self, layer: int, part: Part, first: int, rows: Floats, half: int = -1) -> None:
+        """Rows [n, inputs] of a matrix from output `first` on.
+
+        half: 0 where they are rows of the gate, 1 of up, and `first` counts among those.
+        """
+        self._call("pack", layer, part, first, half, *rows.shape, _floats(rows))
+
+    def vector(self, layer: int, which: Vector, first: int, values: Floats) -> None:
+        """Numbers of a vector from `first` on. The matrix of a bias comes before it."""
+        self._call("vector", layer, which, first, values.size, _floats(values))
+
+    def embedding(self, first: int, rows: Floats) -> None:
+        """Rows [n, hidden] of the embedding. Not called at all: rows are those of the head."""
+        self._call("embedding", first, len(rows), _floats(rows))
+
+    def fill_cache(self, value: float) -> None:
+        """Every key and value at once, for tests of what nobody has written."""
+        self._library.native_fill_cache(self._handle, value)
+
+    def reset(self) -> None:
+        """Forget every slot."""
+        self._library.native_reset(self._handle)
+
+    def open_slot(self, slot: int, ids: Ints, cached: int, choice: Choice) -> None:
+        """A request moves in with its tokens, of which `cached` are in its first blocks already."""
+        ids, stops = _column(ids), _column(choice.stop_ids)
+        biased, values = _column(choice.bias_ids), np.ascontiguousarray(choice.bias_values)
+        numbers = (*choice[: choice._fields.index("bias_ids")], biased.size, stops.size)
+        parameters = CChoice(*numbers, _ints(biased), _ints(stops), _floats(values))
+        self._call("open", slot, _ints(ids), ids.size, cached, byref(parameters))
+
+    def set_blocks(self, slots: Ints, columns: Ints, blocks: Ints) -> None:
+        """Entries of block tables, [N] each. Raises NativeError for a block or column that is none."""
+        slots, columns, blocks = _column(slots), _column(columns), _column(blocks)
+        self._call("blocks", slots.size, _ints(slots), _ints(columns), _ints(blocks))
+
+    def step(self, rows: Rows, alternatives: int = 0) -> Chosen:
+        """Compute the rows and let those that sample choose. alternatives: the most any row asks for.
+
+        Raises NativeError, before anything changes, when the rows contradict what the slots hold.
+        """
+        sampling = rows.samples != 0
+        places = int((rows.drafts[sampling] + 1).sum())
+        chosen = Chosen(
+            np.zeros(int(sampling.sum()), np.int32),
+            np.zeros(places, np.int32),
+            np.zeros(places, np.float32),
+            np.zeros(places, np.int32),
+            np.zeros((places, alternatives), np.int32),
+            np.zeros((places, alternatives), np.float32),
+        )
+        views = CChosen(
+            _ints(chosen.counts),
+            _ints(chosen.ids),
+            _floats(chosen.logprobs),
+            _ints(chosen.ranks),
+            _ints(chosen.top_ids),
+            _floats(chosen.top_values),
+            alternatives,
+        )
+        self._call("step", byref(_rows(rows)), byref(views))
+        return chosen
+
+    def logits(self, rows: Rows) -> Floats:
+        """Logits behind every token of the rows, [T, V]. They are computed, and nothing is chosen."""
+        out = np.empty((int(rows.queries.sum()), self.shape.vocab), np.float32)
+        self._call("logits", byref(_rows(rows)), _floats(out))
+        return out
+
+    def profile(self) -> dict[str, float]:
+        """Seconds in each phase since the last call. The first call begins to count."""
+        seconds = np.zeros(len(PHASES))
+        self._library.native_profile(self._handle, seconds.ctypes.data_as(POINTER(c_double)))
+        return dict(zip(PHASES, seconds.tolist(), strict=True))
+
+    @property
+    def weight_bytes(self) -> int:
+        """Memory of the packed weights."""
+        return int(self._library.native_weight_bytes(self._handle))
+
+    def close(self) -> None:
+        """Give everything back. Nothing may be called after it."""
+        self._library.native_destroy(self._handle)
+        self._handle = None
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        if getattr(self._library, f"native_{name}")(self._handle, *arguments):
+            raise NativeError(self._library.native_error(self._handle).decode())
+
+
+def _column(values: NDArray[np.integer]) -> Ints:
+    return np.ascontiguousarray(values, np.int32)
+
+
+def _ints(values: Ints) -> Any:
+    return values.ctypes.data_as(_Ints)
+
+
+def _floats(values: Floats) -> Any:
+    if values.dtype != np.float32 or not values.flags.c_contiguous:
+        raise TypeError(f"native: expected contiguous float32 values, got {values.dtype}")
+    return values.ctypes.data_as(_Floats)
+
+
+def _rows(rows: Rows) -> CRows:
+    """The arrays stay alive in `keep`, which ctypes does not do for pointers into them."""
+    columns = [_column(column) for column in rows]
+    view = CRows(columns[0].size, *(_ints(column) for column in columns))
+    view.keep = columns
+    return view

@@ -1,0 +1,16 @@
+#include "vec_avx2.h"
+// The lanes come first: everything below is written in them.
+#include "isa.h"
+
+namespace native {
+#include "math.inc.h"
+#include "rows.inc.h"
+#include "linear.inc.h"
+#include "attention.inc.h"
+#include "choose.inc.h"
+
+extern const Isa kAvx2 = {"avx2",        attention_scratch, choose_scratch, linear_panels, quantise, rms_norm,
+                       embed,       rope,              attend,         merge,         choose,   report,
+                       read_memory};
+
+}  // namespace native

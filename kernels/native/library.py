@@ -1,0 +1,143 @@
+"""Finds the native library and loads it. What is missing has a reason."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_uint64, c_void_p
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+from optimist.messages.errors import ConfigError
+
+ABI = 1
+"""of the library that this package speaks to"""
+
+SETS = ("avx512", "avxvnni", "avx2", "portable")
+"""instruction sets that it may hold, best first"""
+
+_Ints = POINTER(c_int32)
+_Floats = POINTER(c_float)
+
+
+class CShape(ctypes.Structure):
+    """As in abi.h."""
+
+    _fields_ = [
+        *((name, c_int32) for name in ("vocab", "hidden", "layers", "heads", "kv_heads")),
+        *((name, c_int32) for name in ("head_dim", "ffn", "window", "qk_norm", "tied")),
+        *((name, c_int32) for name in ("block_size", "blocks", "slots", "max_len", "max_tokens")),
+        ("threads", c_int32),
+        ("eps", c_float),
+        ("rope_scale", c_float),
+        ("frequencies", POINTER(c_double)),
+    ]
+
+
+class CChoice(ctypes.Structure):
+    """As in abi.h."""
+
+    _fields_ = [
+        ("seed", c_int64),
+        *((name, c_float) for name in ("temperature", "top_p", "min_p")),
+        *((name, c_float) for name in ("presence", "frequency", "repetition")),
+        *((name, c_int32) for name in ("top_k", "min_tokens", "prompt_len", "alternatives")),
+        ("biases", c_int32),
+        ("stops", c_int32),
+        ("bias_ids", _Ints),
+        ("stop_ids", _Ints),
+        ("bias_values", _Floats),
+    ]
+
+
+class CRows(ctypes.Structure):
+    """As in abi.h."""
+
+    _fields_ = [
+        ("rows", c_int32),
+        *((name, _Ints) for name in ("slots", "queries", "lengths", "samples")),
+        ("drafts", _Ints),
+        ("draft_ids", _Ints),
+    ]
+
+
+class CChosen(ctypes.Structure):
+    """As in abi.h."""
+
+    _fields_ = [
+        ("counts", _Ints),
+        ("ids", _Ints),
+        ("logprobs", _Floats),
+        ("ranks", _Ints),
+        ("top_ids", _Ints),
+        ("top_values", _Floats),
+        ("alternatives", c_int32),
+    ]
+
+
+_FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
+    "native_abi": (c_int32, ()),
+    "native_isa": (c_char_p, (c_char_p,)),
+    "native_create": (c_void_p, (POINTER(CShape), c_char_p, c_char_p, c_int32)),
+    "native_destroy": (None, (c_void_p,)),
+    "native_error": (c_char_p, (c_void_p,)),
+    "native_linear": (c_int32, (c_void_p, c_int32, c_int32, c_int32, c_int32)),
+    "native_pack": (c_int32, (c_void_p, *(c_int32,) * 6, _Floats)),
+    "native_vector": (c_int32, (c_void_p, *(c_int32,) * 4, _Floats)),
+    "native_embedding": (c_int32, (c_void_p, c_int32, c_int32, _Floats)),
+    "native_fill_cache": (None, (c_void_p, c_float)),
+    "native_reset": (None, (c_void_p,)),
+    "native_open": (c_int32, (c_void_p, c_int32, _Ints, c_int32, c_int32, POINTER(CChoice))),
+    "native_blocks": (c_int32, (c_void_p, c_int32, _Ints, _Ints, _Ints)),
+    "native_step": (c_int32, (c_void_p, POINTER(CRows), POINTER(CChosen))),
+    "native_logits": (c_int32, (c_void_p, POINTER(CRows), _Floats)),
+    "native_profile": (None, (c_void_p, POINTER(c_double))),
+    "native_weight_bytes": (c_uint64, (c_void_p,)),
+}
+
+
+def missing() -> str:
+    """Why the library cannot be used here, "" where it can."""
+    try:
+        library()
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def instruction_set(name: str = "") -> str:
+    """The best set of this machine, or the one called `name`. Raises ConfigError where it has none."""
+    found = library().native_isa(name.encode())
+    if found is None:
+        raise ConfigError(f"native: expected one of {', '.join(here())}, got {name!r}")
+    return str(found.decode())
+
+
+def here() -> list[str]:
+    """Every instruction set that runs on this machine, best first."""
+    return [name for name in SETS if library().native_isa(name.encode()) is not None]
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The loaded library. Raises ConfigError saying what to do when it was not built, or is another's."""
+    folder = Path(__file__).parent
+    found = [p for end in EXTENSION_SUFFIXES if (p := folder / f"_native{end}").exists()]
+    if not found:
+        raise ConfigError(
+            "the native library was not built when this package was installed: "
+            "install a C++ compiler and install the package again"
+        )
+    try:
+        loaded = ctypes.CDLL(str(found[0]))
+    except OSError as error:
+        raise ConfigError(f"the native library cannot be loaded: {error}") from error
+    version = loaded.native_abi()
+    if version != ABI:
+        raise ConfigError(
+            f"{found[0]}: expected interface {ABI}, got {version}: install the package again"
+        )
+    for name, (result, arguments) in _FUNCTIONS.items():
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = result, arguments
+    return loaded

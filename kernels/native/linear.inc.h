@@ -1,0 +1,246 @@
+// Matrix products: a tile of rows against a panel of 32 outputs, one chain of additions for each
+// result in the same order whatever the tile's height, so that a row's numbers do not depend on its
+// neighbours.
+#pragma once
+
+namespace {
+
+typedef float Tile[kPanel];
+
+struct TileArgs {
+  const uint8_t* weights;
+  int inputs, group;
+  const uint8_t* acts;  // of the tile's first row
+  size_t stride;
+  const float *scales, *sums;
+  const int32_t* offsets;
+  int groups;
+  const uint8_t* next;  // what to fetch meanwhile, as long as the panel
+};
+
+// NEXT: prefetch, two cache lines for two consumed.
+template <int R, bool NEXT>
+void bf16_tile(const TileArgs& t, Tile* out) {
+  F c[R][2];
+  UNROLL for (int i = 0; i < R; ++i) UNROLL for (int j = 0; j < 2; ++j) c[i][j] = zero();
+  const uint8_t *w = t.weights, *next = t.next, *a = t.acts;
+  const uint8_t* end = a + 2 * (size_t)t.inputs;
+  for (; a != end; a += 4, w += 128) {
+    W v[2] = {load_w(w), load_w(w + 64)};
+    UNROLL for (int i = 0; i < R; ++i) {
+      X x = pair(a + i * t.stride);
+      UNROLL for (int j = 0; j < 2; ++j) c[i][j] = dot2(c[i][j], v[j], x);
+    }
+    if (NEXT) {
+      prefetch(next);
+      prefetch(next + 64);
+      next += 128;
+    }
+  }
+  UNROLL for (int i = 0; i < R; ++i) UNROLL for (int j = 0; j < 2; ++j)
+      store(out[i] + 16 * j, c[i][j]);
+}
+
+template <int R, bool NEXT>
+void int8_tile(const TileArgs& t, Tile* out) {
+  const uint8_t *w = t.weights, *next = t.next, *a = t.acts;
+  for (int g = 0; g < t.groups; ++g) {
+    I c[R][2];
+    UNROLL for (int i = 0; i < R; ++i) UNROLL for (int j = 0; j < 2; ++j)
+        c[i][j] = seti(t.offsets[(size_t)i * t.groups + g]);
+    for (const uint8_t* end = a + t.group; a != end; a += 4, w += 128) {
+      W v[2] = {load_w(w), load_w(w + 64)};
+      UNROLL for (int i = 0; i < R; ++i) {
+        X x = quad(a + i * t.stride);
+        UNROLL for (int j = 0; j < 2; ++j) c[i][j] = dot4(c[i][j], v[j], x);
+      }
+      if (NEXT) {
+        prefetch(next);
+        prefetch(next + 64);
+        next += 128;
+      }
+    }
+    UNROLL for (int i = 0; i < R; ++i) {
+      F scale = set1(t.scales[(size_t)i * t.groups + g]);
+      UNROLL for (int j = 0; j < 2; ++j) {
+        F part = to_float(c[i][j]);
+        part = g ? fma(part, scale, load(out[i] + 16 * j)) : mul(part, scale);
+        store(out[i] + 16 * j, part);
+      }
+    }
+  }
+  const float* scales = (const float*)w;
+  UNROLL for (int i = 0; i < R; ++i) UNROLL for (int j = 0; j < 2; ++j)
+      store(out[i] + 16 * j, mul(load(out[i] + 16 * j), load(scales + 16 * j)));
+}
+
+template <int R, bool NEXT>
+void int4_tile(const TileArgs& t, Tile* out) {
+  F c[R][2];
+  UNROLL for (int i = 0; i < R; ++i) UNROLL for (int j = 0; j < 2; ++j) c[i][j] = zero();
+  const uint8_t *w = t.weights, *next = t.next, *a = t.acts;
+  for (int g = 0; g < t.groups; ++g, w += 640, a += 32) {
+    UNROLL for (int j = 0; j < 2; ++j) {
+      I s[R];
+      UNROLL for (int i = 0; i < R; ++i) s[i] = zeroi();
+      UNROLL for (int q = 0; q < 4; ++q) {
+        W v = load_w(w + 256 * j + 64 * q), low = low_nibbles(v), high = high_nibbles(v);
+        UNROLL for (int i = 0; i < R; ++i) {
+          s[i] = dot4(s[i], low, quad(a + i * t.stride + 4 * q));
+          s[i] = dot4(s[i], high, quad(a + i * t.stride + 16 + 4 * q));
+        }
+      }
+      F scale = load_f16((const uint16_t*)(w + 512 + 64 * j));
+      F least = load_f16((const uint16_t*)(w + 512 + 64 * j) + 16);
+      UNROLL for (int i = 0; i < R; ++i) {
+        size_t at = (size_t)i * t.groups + g;
+        c[i][j] = fma(to_float(s[i]), mul(scale, set1(t.scales[at])), c[i][j]);
+        c[i][j] = fma(least, set1(t.sums[at]), c[i][j]);
+      }
+    }
+    if (NEXT) {
+      UNROLL for (int p = 0; p < 10; ++p) prefetch(next + 64 * p);
+      next += 640;
+    }
+  }
+  UNROLL for (int i = 0; i < R; ++i) UNROLL for (int j = 0; j < 2; ++j)
+      store(out[i] + 16 * j, c[i][j]);
+}
+
+typedef void (*TileFunction)(const TileArgs&, Tile*);
+
+template <Format FORMAT, bool NEXT, int R>
+ALWAYS TileFunction tile_of() {
+  if constexpr (FORMAT == Format::bf16) return bf16_tile<R, NEXT>;
+  if constexpr (FORMAT == Format::int8) return int8_tile<R, NEXT>;
+  return int4_tile<R, NEXT>;
+}
+
+// The function for r rows, found by counting down from the largest tile.
+template <Format FORMAT, bool NEXT, int R>
+TileFunction pick_tile(int r) {
+  if constexpr (R > 1) {
+    if (r < R) return pick_tile<FORMAT, NEXT, R - 1>(r);
+  }
+  return tile_of<FORMAT, NEXT, R>();
+}
+
+TileFunction tile_function(Format format, bool next, int rows) {
+  constexpr int small = kTileRows < 4 ? kTileRows : 4;
+  switch (format) {
+    case Format::bf16:
+      return next ? pick_tile<Format::bf16, true, kTileRows>(rows)
+                  : pick_tile<Format::bf16, false, kTileRows>(rows);
+    case Format::int8:
+      return next ? pick_tile<Format::int8, true, kTileRows>(rows)
+                  : pick_tile<Format::int8, false, kTileRows>(rows);
+    default:
+      return next ? pick_tile<Format::int4, true, small>(rows)
+                  : pick_tile<Format::int4, false, small>(rows);
+  }
+}
+
+ALWAYS int largest_tile(Format format) {
+  return format == Format::int4 && kTileRows > 4 ? 4 : kTileRows;
+}
+
+ALWAYS F silu(F x) {
+  F e = exp2v(mul(x, set1(-kLog2E)));
+  return div(x, add(set1(1.0f), e));
+}
+
+void finish_gate(const Epilogue& e, const Tile& t, int row, int panel) {
+  F value = mul(silu(load(t)), load(t + 16));
+  if (e.half)
+    store_bf16(e.half + (size_t)row * e.half_stride + 16 * panel, value);
+  else
+    store(e.out + (size_t)row * e.stride + 16 * panel, value);
+}
+
+void finish_pick(const Epilogue& e, const Tile& t, int row, int from, int count) {
+  float top = -__builtin_inff();
+  if (count == kPanel)
+    top = reduce_max(vmax(load(t), load(t + 16)));
+  else
+    for (int j = 0; j < count; ++j) top = t[j] > top ? t[j] : top;
+  Best& best = e.best[row];
+  if (top > best.value) {
+    int j = 0;
+    while (t[j] != top) ++j;
+    best.value = top;
+    best.id = from + j;
+  }
+  if (e.out) {
+    float* out = e.out + (size_t)row * e.stride + from;
+    if (count == kPanel) {
+      store(out, load(t));
+      store(out + 16, load(t + 16));
+    } else {
+      for (int j = 0; j < count; ++j) out[j] = t[j];
+    }
+  }
+}
+
+void finish(const Linear& linear, const Epilogue& e, const Tile& t, int row, int panel) {
+  int from = panel * kPanel;
+  float* out = e.out ? e.out + (size_t)row * e.stride + from : nullptr;
+  switch (e.finish) {
+    case Finish::store:
+      for (int j = 0; j < kPanel; j += 16) store(out + j, load(t + j));
+      return;
+    case Finish::add:
+      for (int j = 0; j < kPanel; j += 16) store(out + j, add(load(out + j), load(t + j)));
+      return;
+    case Finish::gate:
+      return finish_gate(e, t, row, panel);
+    case Finish::pick:
+      int count = linear.real_outputs - from;
+      return finish_pick(e, t, row, from, count < kPanel ? count : kPanel);
+  }
+}
+
+void run_tile(const Linear& linear, const Acts& acts, const Epilogue& e, int panel, int row,
+              int rows, const uint8_t* next) {
+  alignas(64) Tile out[kTileRows];
+  size_t at = (size_t)row * acts.groups;
+  TileArgs args = {linear.panels + (size_t)panel * linear.panel_bytes,
+                   linear.inputs,
+                   linear.group,
+                   acts.values + (size_t)row * acts.stride,
+                   acts.stride,
+                   acts.scales + at,
+                   acts.sums + at,
+                   acts.offsets + at,
+                   linear.inputs / linear.group,
+                   next};
+  tile_function(linear.format, next != nullptr, rows)(args, out);
+  for (int i = 0; i < rows; ++i) {
+    if (linear.bias)
+      for (int j = 0; j < kPanel; j += 16)
+        store(out[i] + j, add(load(out[i] + j), load(linear.bias + panel * kPanel + j)));
+    finish(linear, e, out[i], row + i, panel);
+  }
+}
+
+// Rows whose activations stay in cache while a panel passes over them.
+constexpr int kRowsAtOnce = 384;
+
+// Panels [from, to) of a linear for all rows. next: what this thread reads after its last panel.
+void linear_panels(const Linear& linear, const Acts& acts, int rows, int from, int to,
+                   const Epilogue& e, const uint8_t* next) {
+  int most = largest_tile(linear.format);
+  for (int low = 0; low < rows; low += kRowsAtOnce) {
+    int here = rows - low < kRowsAtOnce ? rows - low : kRowsAtOnce;
+    int tiles = (here + most - 1) / most;
+    for (int panel = from; panel < to; ++panel) {
+      const uint8_t* after =
+          panel + 1 < to ? linear.panels + (size_t)(panel + 1) * linear.panel_bytes : next;
+      for (int tile = 0; tile < tiles; ++tile) {
+        int begin = (int)((int64_t)here * tile / tiles), end = (int)((int64_t)here * (tile + 1) / tiles);
+        run_tile(linear, acts, e, panel, low + begin, end - begin, tile ? nullptr : after);
+      }
+    }
+  }
+}
+
+}  // namespace

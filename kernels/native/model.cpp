@@ -1,0 +1,138 @@
+#include "model.h"
+
+namespace native {
+namespace {
+
+int padded(int64_t size, int unit) { return (int)((size + unit - 1) / unit * unit); }
+
+Geometry geometry_of(const Shape& shape) {
+  Geometry g;
+  g.heads = shape.heads;
+  g.kv_heads = shape.kv_heads;
+  g.head_dim = shape.head_dim;
+  g.width = padded(shape.head_dim, 16);
+  g.tiles_a_block = shape.block_size / kTile;
+  g.tile_stride = (size_t)2 * kTile * g.width;
+  g.head_stride = g.tile_stride * g.tiles_a_block;
+  g.block_stride = g.head_stride * g.kv_heads;
+  return g;
+}
+
+size_t panel_bytes(Format format, int inputs) {
+  switch (format) {
+    case Format::bf16:
+      return (size_t)inputs * 2 * kPanel;
+    case Format::int8:
+      return (size_t)inputs * kPanel + kPanel * sizeof(float);
+    default:
+      return (size_t)inputs / 32 * 640;
+  }
+}
+
+}  // namespace
+
+void ActsBuffer::allocate(int rows, int widest) {
+  // An odd number of cache lines: rows do not fall on the same few sets of the cache.
+  size_t lines = (size_t)widest * 2 / 64 | 1;
+  view.stride = lines * 64;
+  view.groups = 0;
+  size_t groups = (size_t)rows * (widest / 32);
+  values.allocate(rows * view.stride);
+  scales.allocate(groups);
+  sums.allocate(groups);
+  offsets.allocate(groups);
+  view.values = values.get();
+  view.scales = scales.get();
+  view.sums = sums.get();
+  view.offsets = offsets.get();
+}
+
+Model::Model(const Shape& given, const Isa& set)
+    : shape(given), isa(set), pool(given.threads), cache_shape(geometry_of(given)) {
+  frequencies.assign(given.frequencies, given.frequencies + given.head_dim / 2);
+  shape.frequencies = frequencies.data();
+  hidden_width = padded(shape.hidden, kAlign);
+  qkv_width = padded((int64_t)(shape.heads + 2 * shape.kv_heads) * shape.head_dim, kAlign);
+  attn_width = padded((int64_t)shape.heads * shape.head_dim, kAlign);
+  ffn_width = padded(shape.ffn, kAlign);
+  layers.resize(shape.layers);
+  for (Layer& layer : layers) {
+    layer.attn_norm.allocate(hidden_width);
+    layer.ffn_norm.allocate(hidden_width);
+    if (!shape.qk_norm) continue;
+    layer.q_norm.allocate(cache_shape.width);
+    layer.k_norm.allocate(cache_shape.width);
+  }
+  norm.allocate(hidden_width);
+  layer_stride = cache_shape.block_stride * shape.blocks;
+  cache.allocate(layer_stride * shape.layers);
+  slots.allocate(shape);
+
+  int tokens = shape.max_tokens;
+  int widest = hidden_width > ffn_width ? hidden_width : ffn_width;
+  widest = widest > attn_width ? widest : attn_width;
+  residual.allocate((size_t)tokens * hidden_width);
+  qkv.allocate((size_t)tokens * qkv_width);
+  mixed.allocate((size_t)tokens * widest);
+  turns.allocate((size_t)tokens * shape.head_dim);
+  queries.allocate((size_t)tokens * shape.heads * cache_shape.width);
+  acts.allocate(tokens, widest);
+  inner.allocate(tokens, widest);
+  for (int i = 0; i < shape.threads; ++i) {
+    workspaces.push_back(std::make_unique<Workspace>());
+    Workspace& own = *workspaces.back();
+    own.acts.allocate(kOwnOutputs, widest);
+    own.row.allocate(widest);
+    own.attention.allocate(isa.attention_scratch(cache_shape.width));
+    own.choice.allocate(isa.choose_scratch(shape.vocab));
+  }
+}
+
+Weights& Model::weights(int layer, Part part) {
+  switch (part) {
+    case Part::qkv:
+      return layers[layer].qkv;
+    case Part::o:
+      return layers[layer].o;
+    case Part::gate_up:
+      return layers[layer].gate_up;
+    case Part::down:
+      return layers[layer].down;
+    default:
+      return head;
+  }
+}
+
+void Model::allocate_linear(int layer, Part part, Format format, int group) {
+  Weights& weights = this->weights(layer, part);
+  Linear& linear = weights.linear;
+  int outputs = shape.hidden;
+  linear.inputs = hidden_width;
+  switch (part) {
+    case Part::qkv:
+      outputs = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
+      break;
+    case Part::o:
+      linear.inputs = attn_width;
+      break;
+    case Part::gate_up:
+      outputs = 2 * ffn_width;
+      break;
+    case Part::down:
+      linear.inputs = ffn_width;
+      break;
+    case Part::head:
+      outputs = shape.vocab;
+      break;
+  }
+  linear.real_outputs = outputs;
+  linear.outputs = padded(outputs, part == Part::head ? kPanel : kAlign);
+  linear.format = format;
+  linear.group = group;
+  linear.panel_bytes = panel_bytes(format, linear.inputs);
+  weights.panels.allocate(linear.panel_bytes * (linear.outputs / kPanel));
+  linear.panels = weights.panels.get();
+  linear.bias = nullptr;
+}
+
+}  // namespace native

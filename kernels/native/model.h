@@ -1,0 +1,87 @@
+// What the library holds: packed weights, the paged cache and the state of each slot.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "abi.h"
+#include "isa.h"
+#include "memory.h"
+#include "pool.h"
+#include "slots.h"
+
+namespace native {
+
+// A linear and the memory behind it.
+struct Weights {
+  Linear linear = {};
+  Buffer<uint8_t> panels;
+  Buffer<float> bias;
+};
+
+struct Layer {
+  Weights qkv, o, gate_up, down;
+  Buffer<float> attn_norm, ffn_norm, q_norm, k_norm;
+};
+
+// Activations of up to `rows` rows, ready for a linear of any format.
+struct ActsBuffer {
+  Buffer<uint8_t> values;
+  Buffer<float> scales, sums;
+  Buffer<int32_t> offsets;
+  Acts view;
+
+  void allocate(int rows, int widest);
+};
+
+// Rows a thread prepares for itself rather than share the work and wait.
+constexpr int kOwnRows = 4;
+// Output rows whose norm every thread computes for itself.
+constexpr int kOwnOutputs = 64;
+
+// Buffers of one thread.
+struct Workspace {
+  ActsBuffer acts;
+  Buffer<float> row, choice;
+  Buffer<uint8_t> attention;
+};
+
+struct Model {
+  Model(const Shape& shape, const Isa& isa);
+  Model(const Model&) = delete;
+
+  Weights& weights(int layer, Part part);
+  // Zeroed panels for a matrix, whose sizes follow from the shape. group: see Linear.
+  void allocate_linear(int layer, Part part, Format format, int group);
+
+  Shape shape;
+  const Isa& isa;
+  Pool pool;
+  std::vector<double> frequencies;
+  std::vector<Layer> layers;
+  Weights head;
+  Buffer<float> norm;
+  Buffer<uint16_t> embedding;  // bf16 rows; none where they are read out of a bf16 head
+
+  Geometry cache_shape;
+  Buffer<uint16_t> cache;
+  size_t layer_stride = 0;
+
+  Slots slots;
+
+  // Widths in values: every one a multiple of 64, what is beyond the real size stays zero.
+  int hidden_width, qkv_width, attn_width, ffn_width;
+
+  // Of a step: residual stream, projections, what attention or the gate gives before it is
+  // quantised, rotations, logits, partial attention.
+  Buffer<float> residual, qkv, mixed, turns, logits, partial;
+  Buffer<uint16_t> queries;
+  ActsBuffer acts, inner;  // in front of qkv and gate_up; in front of o and down
+  std::vector<std::unique_ptr<Workspace>> workspaces;
+  std::string error;
+};
+
+}  // namespace native

@@ -1,0 +1,148 @@
+// Operators on single rows: norm, quantise, embedding, rotary positions and the write to the cache.
+#pragma once
+
+namespace {
+
+void rms_norm(const float* x, const float* weight, int size, int width, float eps, float* out) {
+  F even = set1(0.0f), odd = even;
+  for (int k = 0; k < width; k += 32) {
+    F a = load(x + k), b = load(x + k + 16);
+    even = fma(a, a, even);
+    odd = fma(b, b, odd);
+  }
+  float mean = reduce_add(add(even, odd)) / (float)size;
+  F scale = set1(1.0f / __builtin_sqrtf(mean + eps));
+  for (int k = 0; k < width; k += 16)
+    store(out + k, mul(mul(load(x + k), scale), load(weight + k)));
+}
+
+void to_bf16(const float* x, int width, uint16_t* out) {
+  for (int k = 0; k < width; k += 16) store_bf16(out + k, load(x + k));
+}
+
+// A scale for each group of inputs, so that an outlier costs its own group's precision alone.
+void to_s8(const float* x, int width, Format format, int group, const Acts& acts, int row) {
+  int8_t* out = (int8_t*)acts.values + (size_t)row * acts.stride;
+  size_t at = (size_t)row * acts.groups;
+  for (int g = 0; g < width / group; ++g) {
+    F top = set1(1e-10f);
+    for (int k = g * group; k < (g + 1) * group; k += 16) top = vmax(top, vabs(load(x + k)));
+    float largest = reduce_max(top), scale = largest / 127.0f;
+    F inverse = set1(127.0f / largest);
+    I sum = seti(0);
+    for (int k = g * group; k < (g + 1) * group; k += 16) {
+      I q = to_int(mul(load(x + k), inverse));
+      store_s8(out + k, q);
+      sum = addi(sum, q);
+    }
+    int32_t total = reduce_addi(sum);
+    acts.scales[at + g] = scale;
+    if (format == Format::int4)
+      acts.sums[at + g] = (float)total * scale;
+    else
+      acts.offsets[at + g] = -128 * total;
+  }
+}
+
+void quantise(const float* x, int width, Format format, int group, const Acts& acts, int row) {
+  if (format == Format::bf16)
+    to_bf16(x, width, (uint16_t*)(acts.values + (size_t)row * acts.stride));
+  else
+    to_s8(x, width, format, group, acts, row);
+}
+
+void embed(const uint16_t* row, int width, float* out) {
+  for (int k = 0; k < width; k += 16) store(out + k, load_bf16(row + k));
+}
+
+ALWAYS uint16_t half_of(float value) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &value, 4);
+  return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+// The rotate-half form: pairs are half a head apart.
+ALWAYS void turn(const float* x, const float* turns, int dim, float* out) {
+  int half = dim / 2, i = 0;
+  const float *cosine = turns, *sine = turns + half;
+  for (; i + 16 <= half; i += 16) {
+    F a = load(x + i), b = load(x + half + i), c = load(cosine + i), s = load(sine + i);
+    store(out + i, sub(mul(a, c), mul(b, s)));
+    store(out + half + i, add(mul(b, c), mul(a, s)));
+  }
+  for (; i < half; ++i) {
+    float a = x[i], b = x[half + i];
+    out[i] = a * cosine[i] - b * sine[i];
+    out[half + i] = b * cosine[i] + a * sine[i];
+  }
+}
+
+ALWAYS void head_norm(const float* x, const float* weight, int dim, float eps, float* out) {
+  float sum = 0;
+  for (int i = 0; i < dim; ++i) sum += x[i] * x[i];
+  float scale = 1.0f / __builtin_sqrtf(sum / (float)dim + eps);
+  for (int i = 0; i < dim; ++i) out[i] = x[i] * scale * weight[i];
+}
+
+constexpr int kWidestHead = 256;
+
+// Whether this write must zero what lies behind it in its tile: nobody has yet, and a weight of zero
+// makes no zero of a NaN that an earlier request left there.
+ALWAYS bool clears(int lane, bool alone, bool last) { return last && (!alone || lane == 0); }
+
+void write_value(const Geometry& g, const float* x, uint16_t* tile, int lane, bool clear) {
+  uint16_t* values = tile + (size_t)kTile * g.width;
+  uint16_t* pairs = values + (size_t)(lane / 2) * 2 * g.width + lane % 2;
+  for (int i = 0; i < g.head_dim; ++i) pairs[2 * i] = half_of(x[i]);
+  if (!clear) return;
+  for (int other = lane + 1; other < kTile; ++other) {
+    uint16_t* rest = values + (size_t)(other / 2) * 2 * g.width + other % 2;
+    for (int i = 0; i < g.head_dim; ++i) rest[2 * i] = 0;
+  }
+}
+
+void rope(const RopeWork& work, int token, int head, const int32_t* table, int position, bool alone,
+          bool last) {
+  const Geometry& g = *work.geometry;
+  const float* x = work.qkv + (size_t)token * work.qkv_stride + (size_t)head * g.head_dim;
+  bool query = head < g.heads, key = !query && head < g.heads + g.kv_heads;
+  int tile_at = position / kTile, lane = position % kTile;
+  uint16_t* tile = nullptr;
+  if (!query) {
+    int kv_head = (head - g.heads) % g.kv_heads;
+    tile = work.cache + (size_t)table[tile_at / g.tiles_a_block] * g.block_stride +
+           kv_head * g.head_stride + (size_t)(tile_at % g.tiles_a_block) * g.tile_stride;
+  }
+  if (!query && !key) {
+    write_value(g, x, tile, lane, clears(lane, alone, last));
+    return;
+  }
+  alignas(64) float normed[kWidestHead], turned[kWidestHead];
+  if (const float* weight = query ? work.q_norm : work.k_norm) {
+    head_norm(x, weight, g.head_dim, work.eps, normed);
+    x = normed;
+  }
+  turn(x, work.turns + (size_t)token * g.head_dim, g.head_dim, turned);
+  for (int i = g.head_dim; i < g.width; ++i) turned[i] = 0;
+  if (query) {
+    to_bf16(turned, g.width, work.queries + ((size_t)token * g.heads + head) * g.width);
+    return;
+  }
+  alignas(64) uint16_t halves[kWidestHead];
+  to_bf16(turned, g.width, halves);
+  for (int i = 0; i < g.width / 2; ++i)
+    __builtin_memcpy(tile + (size_t)(i * kTile + lane) * 2, halves + 2 * i, 4);
+}
+
+uint64_t read_memory(const uint8_t* memory, size_t bytes) {
+  I sum[8];
+  UNROLL for (int j = 0; j < 8; ++j) sum[j] = seti(0);
+  for (size_t i = 0; i + 512 <= bytes; i += 512)
+    UNROLL for (int j = 0; j < 8; ++j)
+      sum[j] = xori(sum[j], loadi((const int32_t*)(memory + i + 64 * j)));
+  int32_t all = 0;
+  for (int j = 0; j < 8; ++j) all ^= reduce_addi(sum[j]);
+  return (uint64_t)(uint32_t)all;
+}
+
+}  // namespace

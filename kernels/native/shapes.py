@@ -1,0 +1,119 @@
+"""What a device is told and what it gives back, as plain Python and numpy values."""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int32]
+Floats = NDArray[np.float32]
+
+
+class Part(enum.IntEnum):
+    """A matrix of a layer; the head belongs to no layer."""
+
+    QKV = 0
+    O = 1
+    GATE_UP = 2
+    DOWN = 3
+    HEAD = 4
+
+
+class Vector(enum.IntEnum):
+    """A vector of a layer; the last norm belongs to no layer."""
+
+    ATTN_NORM = 0
+    FFN_NORM = 1
+    Q_NORM = 2
+    K_NORM = 3
+    NORM = 4
+    QKV_BIAS = 5
+    O_BIAS = 6
+
+
+class Format(enum.IntEnum):
+    """How a matrix is held."""
+
+    BF16 = 0
+    INT8 = 1
+    INT4 = 2
+
+
+class Shape(NamedTuple):
+    """Sizes of a network and of its device state.
+
+    window: tokens seen, the own one included; 0: all. frequencies: radians a position,
+    [head_dim / 2] float64. block_size: a multiple of 16. max_tokens: query tokens of a step.
+    """
+
+    vocab: int
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    window: int
+    qk_norm: bool
+    tied: bool
+    block_size: int
+    blocks: int
+    slots: int
+    max_len: int
+    max_tokens: int
+    threads: int
+    eps: float
+    rope_scale: float
+    frequencies: NDArray[np.float64]
+
+
+class Choice(NamedTuple):
+    """How the tokens of a request are chosen. alternatives: reported with each token, -1 nothing."""
+
+    seed: int
+    temperature: float
+    top_p: float
+    min_p: float
+    presence: float
+    frequency: float
+    repetition: float
+    top_k: int
+    min_tokens: int
+    prompt_len: int
+    alternatives: int
+    bias_ids: Ints
+    bias_values: Floats
+    stop_ids: Ints
+
+
+class Rows(NamedTuple):
+    """The rows of a step, [R] each.
+
+    queries: query tokens, drafts included. lengths: tokens computed after the step, -1 where only the
+    device knows. samples: 1 where the row chooses. drafts: of the query. draft_ids: [sum(drafts)].
+    """
+
+    slots: Ints
+    queries: Ints
+    lengths: Ints
+    samples: Ints
+    drafts: Ints
+    draft_ids: Ints
+
+
+class Chosen(NamedTuple):
+    """Of the rows that chose, S of them, in order.
+
+    counts: tokens of each, [S]. ids, logprobs, ranks: [sum(1 + drafts)], a row's own places first filled
+    from the left. top_ids, top_values: [sum(1 + drafts), alternatives].
+    """
+
+    counts: Ints
+    ids: Ints
+    logprobs: Floats
+    ranks: Ints
+    top_ids: Ints
+    top_values: Floats

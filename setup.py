@@ -1,0 +1,66 @@
+"""Builds the optional native library. Everything else about the package is in pyproject.toml."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+FOLDER = Path("kernels/native")
+
+COMMON = ["-O3", "-g0", "-std=c++17", "-fvisibility=hidden", "-pthread"]
+# gcc says these of its own headers.
+QUIET = ["-Wno-psabi", "-Wno-uninitialized", "-Wno-maybe-uninitialized"]
+# Results must not depend on which product the compiler happens to fuse with which sum.
+NUMERIC = ["-ffp-contract=off", "-fno-math-errno"]
+AVX2 = ["-mavx2", "-mfma", "-mf16c"]
+AVX512 = [f"-mavx512{part}" for part in ("f", "bw", "vl", "dq", "vnni", "bf16")]
+# Each instruction set is a file of its own; the library chooses among them when it runs.
+SETS = {"isa_avx512": [*AVX2, *AVX512], "isa_avxvnni": [*AVX2, "-mavxvnni"], "isa_avx2": AVX2}
+X86 = platform.machine().lower() in ("x86_64", "amd64")
+
+
+def sources() -> list[str]:
+    """The files of this machine's kind."""
+    found = sorted(FOLDER.glob("*.cpp"))
+    return [str(path) for path in found if X86 or path.stem not in SETS]
+
+
+class BuildNative(build_ext):
+    """Compiles each file with the flags of its instruction set."""
+
+    def build_extension(self, ext: Extension) -> None:
+        macros = [("NATIVE_X86", "1")] if X86 else []
+        objects: list[str] = []
+        for source in ext.sources:
+            flags = [*COMMON, *QUIET, *NUMERIC, *SETS.get(Path(source).stem, [])]
+            objects += self.compiler.compile(
+                [source],
+                output_dir=self.build_temp,
+                macros=macros,
+                extra_postargs=flags,
+                depends=ext.depends,
+            )
+        self.compiler.link_shared_object(
+            objects,
+            self.get_ext_fullpath(ext.name),
+            extra_postargs=["-pthread"],
+            build_temp=self.build_temp,
+            target_lang="c++",
+        )
+
+
+setup(
+    ext_modules=[
+        Extension(
+            "optimist.kernels.native._native",
+            sources(),
+            depends=sorted(str(path) for path in FOLDER.glob("*.h")),
+            language="c++",
+            optional=True,
+        )
+    ],
+    cmdclass={"build_ext": BuildNative},
+)

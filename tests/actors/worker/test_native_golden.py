@@ -1,0 +1,121 @@
+"""The default model in bfloat16: what an outside implementation says, and bit-equal logits of a row
+whatever is computed beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from native_toy import ints, open_slot, rows
+
+from optimist.kernels.native.device import NativeDevice
+from optimist.kernels.native.shapes import Floats
+from optimist.models.default import default_model
+from optimist.models.native import Sizes, load_device
+from optimist.models.source import open_source
+
+SURE = 0.5
+"""margin between the two likeliest logits above which rounding in bfloat16 decides nothing"""
+
+LENGTH = 290
+"""tokens of the text whose logits are compared: it ends in its third chunk"""
+
+
+class Case(NamedTuple):
+    prompt: list[int]
+    tokens: list[int]
+    margins: list[float]
+
+
+def _cases() -> list[Case]:
+    path = Path(__file__).parents[2] / "data" / "golden.json"
+    found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["cases"]
+    return [Case(c["prompt_ids"], c["greedy_ids"], c["top2_margins"]) for c in found]
+
+
+CASES = _cases()
+TEXT = [token for case in CASES for token in case.prompt + case.tokens][:LENGTH]
+
+
+def load(threads: int) -> NativeDevice:
+    with open_source(default_model()) as source:
+        return load_device(source, Sizes(16, 34 * 19, 34, 512, 512, threads))
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["1 thread", "2 threads"])
+def device(request: pytest.FixtureRequest) -> Iterator[NativeDevice]:
+    found = load(request.param)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def alone() -> Floats:
+    """Logits of TEXT, one token at a time, on one thread and with nothing beside it."""
+    device = load(1)
+    place(device, 0, TEXT)
+    found = np.concatenate([device.logits(rows([0], [1])) for _ in TEXT])
+    device.close()
+    return found
+
+
+def place(device: NativeDevice, slot: int, text: Sequence[int]) -> None:
+    """Into a slot, with blocks of its own that lie apart."""
+    blocks = -(-len(text) // 16)
+    open_slot(device, slot, text, [slot + 34 * i for i in range(blocks)])
+
+
+def test_teacher_forced_at_every_position(device: NativeDevice) -> None:
+    wrong, sure = [], 0
+    for case in CASES:
+        text = case.prompt + case.tokens[:-1]
+        place(device, 0, text)
+        chosen = device.logits(rows([0], [len(text)]))[len(case.prompt) - 1 :].argmax(-1)
+        for got, want, margin in zip(chosen, case.tokens, case.margins, strict=True):
+            sure += margin >= SURE
+            if got != want and margin >= SURE:
+                wrong.append((got, want, margin))
+    assert wrong == []
+    assert sure > 400
+
+
+@pytest.mark.parametrize(
+    "queries", [[LENGTH], [1, 2, 3, 250, 34], [120, 9, 1, 160]], ids=["whole", "ragged", "chunks"]
+)
+def test_chunks_do_not_change_a_bit(
+    device: NativeDevice, alone: Floats, queries: list[int]
+) -> None:
+    place(device, 0, TEXT)
+    got = np.concatenate([device.logits(rows([0], [query])) for query in queries])
+    assert np.array_equal(got, alone)
+
+
+@pytest.mark.parametrize("batch", [2, 7, 32])
+def test_neighbours_do_not_change_a_bit(device: NativeDevice, alone: Floats, batch: int) -> None:
+    """Every row at another place of the text, one of them in a prefill chunk."""
+    starts = [LENGTH - 12, *(11 * slot % 140 for slot in range(1, batch))]
+    for slot in range(batch):
+        place(device, slot, TEXT)
+    for slot, start in enumerate(starts):
+        if start:
+            device.step(rows([slot], [start]))
+    for step in range(3):
+        queries = [4] + [1] * (batch - 1)
+        got = device.logits(rows(range(batch), queries))
+        at = 0
+        for slot, query in enumerate(queries):
+            begin = starts[slot] + step * query
+            assert np.array_equal(got[at : at + query], alone[begin : begin + query])
+            at += query
+
+
+def test_unknown_lengths_stay_on_the_device(device: NativeDevice) -> None:
+    place(device, 3, TEXT[:5])
+    said = rows([3], [5])._replace(lengths=ints(6))
+    with pytest.raises(Exception, match="slot 3: expected a length of 5 after the step, got 6"):
+        device.logits(said)

@@ -1,0 +1,62 @@
+"""Networks of every shape in the native library, in every instruction set, against torch in float64."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from native_toy import TOY, device, exact_logits, open_slot, rows
+
+from optimist.kernels.native.library import SETS, here
+from optimist.models.config import LinearRope, ModelConfig, YarnRope
+
+TEXT = [int(i) for i in np.random.default_rng(7).integers(0, TOY.vocab_size, 150)]
+
+SHAPES = {
+    "plain": TOY,
+    "untied": replace(TOY, tie_embeddings=False),
+    "biases": replace(TOY, attention_bias=True, output_bias=True),
+    "q and k norms": replace(TOY, qk_norm=True),
+    "one head each": replace(TOY, num_kv_heads=6),
+    "seven a group": replace(TOY, num_heads=14, hidden_size=40, intermediate_size=33),
+    "one group": replace(TOY, num_heads=13, num_kv_heads=1),
+    "heads of 80": replace(TOY, head_dim=80),
+    "heads of 8": replace(TOY, head_dim=8),
+    "heads of 128": replace(TOY, head_dim=128, num_heads=2, num_kv_heads=1),
+    "heads of 256": replace(TOY, head_dim=256, num_heads=2, num_kv_heads=1),
+    "window": replace(TOY, sliding_window=37),
+    "window beyond a chunk": replace(TOY, sliding_window=131),
+    "odd vocabulary": replace(TOY, vocab_size=131),
+    "scaled positions": replace(TOY, rope_scaling=LinearRope(factor=2.0)),
+    "yarn": replace(
+        TOY, rope_scaling=YarnRope(factor=4.0, original_max_len=128, attention_factor=1.1)
+    ),
+}
+
+
+def agreement(config: ModelConfig, isa: str = "", threads: int = 1) -> float:
+    """The largest error of any row, relative to the size of its logits."""
+    network = device(config, isa=isa, threads=threads)
+    open_slot(network, 0, TEXT, range(20, 30))
+    got = network.logits(rows([0], [len(TEXT)]))
+    network.close()
+    want = exact_logits(config, TEXT)
+    errors = np.linalg.norm(got - want, axis=1) / np.linalg.norm(want, axis=1)
+    return float(errors.max())
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_shape_says_what_torch_says(shape: str) -> None:
+    assert agreement(SHAPES[shape]) < 0.05
+
+
+@pytest.mark.parametrize("isa", [isa for isa in SETS if isa in here()])
+@pytest.mark.parametrize("shape", ["plain", "heads of 80", "window beyond a chunk"])
+def test_an_instruction_set_says_what_torch_says(shape: str, isa: str) -> None:
+    assert agreement(SHAPES[shape], isa) < 0.05
+
+
+def test_the_portable_set_is_everywhere() -> None:
+    assert here()[-1] == "portable"
+    assert set(here()) <= set(SETS)
