@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -22,11 +23,22 @@ def load_model(path: str | Path, dtype: torch.dtype, progress: Progress | None =
     progress: told ("weights", tensors read, tensors). Raises ModelError, naming the file and the
     tensor, when the file is damaged, unsupported, or has a tensor that the network does not take.
     """
-    with open_source(path) as source:
+    with open_source(path) as source, _one_thread():
         weights = FileWeights(source, dtype, progress or (lambda what, done, total: None))
         model = Llama(source.config, weights, dtype)
         weights.finish()
     return model
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Pieces are too small to share: on a busy machine threads wait for each other, ten times as long."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 class FileWeights:
