@@ -104,7 +104,7 @@ class ProposerActor(Actor[ProposerMessage]):
     def turn(self) -> float | None:
         """Answer every step that was told of since the last turn."""
         for step, rows in self._answers.take():
-            self._send(self.drafts(step, rows))
+            self.answer(self.drafts(step, rows))
         if self._ledger.gap and self._answers.newest >= self._ask_from:
             self._ledger.gap, self._ask_from = False, self._answers.newest + ASK_EVERY
             self._ask_again()
@@ -124,6 +124,14 @@ class ProposerActor(Actor[ProposerMessage]):
             token_ids=column(np.concatenate([NO_DRAFTS, *found.values()])),
         )
 
+    def answer(self, drafts: Drafts) -> None:
+        """Send drafts. When the worker has no room for them they are lost."""
+        try:
+            self._worker.send(drafts)
+            self._drafted += len(drafts.token_ids) // 4
+        except MailboxFull:
+            self._ignored["mailbox_full"] += 1
+
     def _propose(self, slot: int, wanted: int) -> Ids:
         generation, capacity = self._ledger.holds(slot), self._capacity
         if generation is None or capacity is None:
@@ -133,13 +141,6 @@ class ProposerActor(Actor[ProposerMessage]):
             return NO_DRAFTS
         self._asked += 1
         return self._guard.propose(slot, generation, most, capacity.vocab_size)
-
-    def _send(self, drafts: Drafts) -> None:
-        try:
-            self._worker.send(drafts)
-            self._drafted += len(drafts.token_ids) // 4
-        except MailboxFull:
-            self._ignored["mailbox_full"] += 1
 
     def _ask_again(self) -> None:
         self._scheduler.send(Resync(incarnation=self.incarnation, actor=self.name))

@@ -18,6 +18,9 @@ from optimist.messages.drafting import Open
 EARLY = 4096
 """tokens kept for a slot until its Open comes; of more, nothing is kept"""
 
+LATE = 8
+"""steps after which an Open that has not come is taken for lost: more than follow a request that left"""
+
 
 class Accept(NamedTuple):
     """One row of an Accepted. step: in which its tokens were accepted. token_ids: [N]."""
@@ -51,6 +54,7 @@ class Ledger:
         self.gap = False
         self._open: dict[int, _Open] = {}
         self._early: dict[int, Accept] = {}
+        self._late: dict[int, int] = {}
 
     def advance(self, epoch: int) -> list[tuple[int, int]]:
         """See an epoch. Returns the slots, and generations, that a newer one closes."""
@@ -59,6 +63,7 @@ class Ledger:
         self.epoch, self.gap = epoch, False
         closed = [(slot, one.generation) for slot, one in self._open.items()]
         self._open.clear()
+        self._late.clear()
         self._early = {slot: e for slot, e in self._early.items() if e.epoch >= epoch}
         return closed
 
@@ -70,6 +75,7 @@ class Ledger:
         known = self._open.get(slot)
         if known is not None and _told(known, message, len(tokens)):
             return None
+        self._late.pop(slot, None)
         early = self._early.pop(slot, None)
         if early is not None and _continues(early, message, len(tokens)):
             tokens = np.concatenate((tokens, early.token_ids[len(tokens) - early.start :]))
@@ -91,6 +97,7 @@ class Ledger:
             return False
         del self._open[slot]
         self._early.pop(slot, None)
+        self._late.pop(slot, None)
         return True
 
     def accepts(self, row: Accept) -> Ids | None:
@@ -101,8 +108,10 @@ class Ledger:
         if known is not None and row.step < known.step:
             return None
         if known is None or known.generation != row.generation:
-            # Its Open is late, or its request has left: only the one or the other will show.
+            # Its Open is late, or its request has left: time will tell.
             self._keep(row)
+            self._late[row.slot] = self._late.get(row.slot, 0) + 1
+            self.gap |= self._late[row.slot] >= LATE
             return None
         if row.start > known.length:
             self._keep(row)

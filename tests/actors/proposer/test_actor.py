@@ -6,6 +6,7 @@ from proposer_scene import Scene, by_slot
 
 from optimist.actors.config import ProposerConfig
 from optimist.actors.proposer.actor import ASK_EVERY, ProposerActor
+from optimist.actors.proposer.ledger import LATE
 from optimist.messages.control import Resync
 from optimist.messages.drafting import Drafts
 
@@ -114,6 +115,16 @@ def test_tokens_that_were_lost_are_noticed_and_the_request_is_opened_again(recor
     assert recorded.kept.slots == {0: [1, 2, 5, 6, 7]}
     recorded.accept(2, {0: (5, [8])})
     assert recorded.drafts() == [(2, {0: [8] * 3})]
+
+
+def test_an_open_that_never_comes_is_asked_for(recorded: Scene) -> None:
+    for step in range(LATE):
+        assert recorded.asked() == 0
+        recorded.accept(step, {0: (2 + step, [step])})
+        assert recorded.drafts() == [(step, {})]
+    assert recorded.asked() == 1
+    recorded.open(0, [8, 9], step=0)
+    assert recorded.kept.slots == {0: [8, 9, *range(LATE)]}
 
 
 def test_it_does_not_ask_at_every_step_of_a_gap(recorded: Scene) -> None:
