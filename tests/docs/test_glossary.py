@@ -19,7 +19,8 @@ def _message_classes() -> dict[str, str]:
     while known:
         kind = known.pop()
         found.add(kind)
-        known |= {sub for sub in kind.__subclasses__() if sub.__module__.startswith("optimist.")}
+        below: list[type] = kind.__subclasses__()
+        known |= {sub for sub in below if sub.__module__.startswith("optimist.")}
     return {
         kind.__name__: kind.__module__.removeprefix("optimist.").replace(".", "/") + ".py"
         for kind in found
