@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 import msgspec
 
+SPEED_ONLY = ("proposer",)
+"""actors whose loss makes requests slower, and nothing worse"""
+
 STALL_AFTER = 30.0
 """seconds without a step, while there is something to do, after which the engine is not well"""
 
@@ -49,7 +52,8 @@ class Pulse:
 
     def fault(self, actor: str, reason: str) -> None:
         """An actor is lost."""
-        self._lost[actor] = reason
+        if actor not in SPEED_ONLY:
+            self._lost[actor] = reason
 
     def restarted(self, actor: str, now: float) -> None:
         """It is back, and has a moment to show it."""

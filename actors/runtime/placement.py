@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from optimist.actors.config import EngineConfig, Placement
+from optimist.actors.proposer.kinds import HOST, kind_of
 from optimist.messages.errors import ConfigError
 
-STARTING_ORDER = ("worker", "builder", "scheduler", "gateway")
+STARTING_ORDER = ("worker", "proposer", "builder", "scheduler", "gateway")
 """Every actor; those that others lean on come first, and stop last."""
+
+DISPENSABLE = ("proposer",)
+"""without them requests only get on more slowly"""
 
 _APART: dict[Placement, frozenset[str]] = {
     "inline": frozenset(),
-    "embedded": frozenset({"worker"}),
+    "embedded": frozenset({"worker", "proposer"}),
     "processes": frozenset(STARTING_ORDER),
 }
 
@@ -31,42 +35,67 @@ class Layout(NamedTuple):
     remote: tuple[Cell, ...]
 
 
+def has_proposer(config: EngineConfig) -> bool:
+    """Whether there is a proposer actor: not where nobody drafts, nor where the device does."""
+    return kind_of(config.proposer.proposer) == "host"
+
+
 def layout(config: EngineConfig, *, gateway_here: bool) -> Layout:
-    """Place the four actors.
+    """Place every actor that the engine has.
 
     gateway_here: the gateway stays in the caller's loop whatever the placement, as in `Engine`;
-    an actor grouped with it stays there too. Raises ConfigError naming `groups` when they name an
-    unknown actor, one twice, or actors that this placement has no process for.
+    an actor grouped with it stays there too. A proposer of ours shares the worker's process unless
+    it is in a group, alone or with others; one of somebody else's has its own process.
+    Raises ConfigError naming `groups` when they name an unknown actor, one twice, one that this
+    engine does not have, or actors that this placement has no process for.
     """
-    apart = _APART[config.placement] - ({"gateway"} if gateway_here else frozenset())
-    partners = _partners(config.groups)
-    if config.groups and config.placement != "processes":
-        raise ConfigError(
-            f"groups: expected none with placement {config.placement!r}, got "
-            f"{', '.join(config.groups)}; placement 'processes' has groups"
-        )
+    names = tuple(n for n in STARTING_ORDER if n != "proposer" or has_proposer(config))
+    apart = _APART[config.placement] & set(names)
+    if gateway_here:
+        apart -= {"gateway"}
+    partners = _partners(_groups(config, names), names)
     cells: list[Cell] = []
-    for name in STARTING_ORDER:
+    for name in names:
         together = partners.get(name, (name,))
         if name == together[0] and apart.issuperset(together):
             cells.append(Cell("+".join(together), together))
     placed = {name for cell in cells for name in cell.actors}
-    return Layout(tuple(name for name in STARTING_ORDER if name not in placed), tuple(cells))
+    return Layout(tuple(name for name in names if name not in placed), tuple(cells))
 
 
-def _partners(groups: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+def _groups(config: EngineConfig, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The groups that are configured, and the proposer's where none is."""
+    groups = config.groups
+    possible = {"embedded": ({"proposer"}, {"worker", "proposer"}), "inline": ()}
+    if config.placement != "processes" and any(
+        set(group.split("+")) not in possible[config.placement] for group in groups
+    ):
+        raise ConfigError(
+            f"groups: expected none with placement {config.placement!r}, got "
+            f"{', '.join(groups)}; placement 'processes' has groups"
+        )
+    grouped = [name for group in groups for name in group.split("+")]
+    ours = config.proposer.proposer in HOST
+    if "proposer" not in names or "proposer" in grouped or not ours:
+        return groups
+    if "worker" in grouped:
+        return tuple(f"{g}+proposer" if "worker" in g.split("+") else g for g in groups)
+    return (*groups, "worker+proposer")
+
+
+def _partners(groups: tuple[str, ...], actors: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     """For each grouped actor, all actors of its group in starting order."""
     partners: dict[str, tuple[str, ...]] = {}
     for group in groups:
         names = group.split("+")
         for name in names:
-            if name not in STARTING_ORDER:
+            if name not in actors:
                 raise ConfigError(
-                    f"groups: expected actors among {', '.join(STARTING_ORDER)} joined by '+', "
+                    f"groups: expected actors among {', '.join(actors)} joined by '+', "
                     f"got {name!r} in {group!r}"
                 )
             if name in partners or names.count(name) > 1:
                 raise ConfigError(f"groups: expected {name} in one group, got it twice")
-        together = tuple(name for name in STARTING_ORDER if name in names)
+        together = tuple(name for name in actors if name in names)
         partners.update(dict.fromkeys(together, together))
     return partners

@@ -20,11 +20,13 @@ class Branch(NamedTuple):
 
     stop_limit: seconds it may take to stop in good order before it is killed.
     restarts: False for a child that cannot be replaced: its death ends the engine.
+    dispensable: its deaths are never enough: it is restarted again and again, each time later.
     """
 
     name: str
     stop_limit: float
     restarts: bool = True
+    dispensable: bool = False
 
 
 class Budget(NamedTuple):
@@ -106,7 +108,8 @@ class Policy:
     def died(self, name: str, now: float) -> Decision:
         """Decide after the child called `name` died, or failed to start, at `now` seconds.
 
-        Deaths of all children count against the one budget; the delay grows with each child's own.
+        Deaths of all children but dispensable ones count against the one budget; the delay grows
+        with each child's own.
         """
         at = self._place(name)
         self._forget(now)
@@ -114,10 +117,14 @@ class Policy:
         branch, budget = self.tree.branches[at], self.tree.budget
         if not branch.restarts:
             return GiveUp(f"{name} cannot be restarted")
-        if len(self._deaths) > budget.restarts:
+        if not branch.dispensable and self._counted() > budget.restarts:
             return GiveUp(_overspent(budget))
         own = sum(1 for _, dead in self._deaths if dead == name)
         return self._restart(at, self.tree.backoff.delay(own))
+
+    def _counted(self) -> int:
+        spared = {branch.name for branch in self.tree.branches if branch.dispensable}
+        return sum(1 for _, dead in self._deaths if dead not in spared)
 
     def _restart(self, at: int, delay: float) -> Restart:
         names = tuple(branch.name for branch in self.tree.branches)

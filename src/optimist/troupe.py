@@ -14,7 +14,7 @@ from optimist.actors.config import EngineConfig
 from optimist.actors.runtime.child import BEAT_SECONDS
 from optimist.actors.runtime.children import Child, LocalChild, Orders, ProcessChild
 from optimist.actors.runtime.host import Host, Outside
-from optimist.actors.runtime.placement import STARTING_ORDER, Layout, layout
+from optimist.actors.runtime.placement import DISPENSABLE, STARTING_ORDER, Layout, layout
 from optimist.actors.runtime.policy import Branch, Budget, Tree
 from optimist.actors.runtime.rundir import run_directory
 from optimist.actors.runtime.supervisor import Supervisor
@@ -180,6 +180,7 @@ def _tree(config: EngineConfig, children: tuple[Child, ...]) -> Tree:
                 child.name,
                 config.stop_timeout,
                 restarts=not (isinstance(child, LocalChild) and child.name == "gateway"),
+                dispensable=set(child.actors) <= set(DISPENSABLE),
             )
             for child in children
         ),

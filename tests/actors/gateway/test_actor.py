@@ -184,6 +184,12 @@ def test_a_lost_actor_turns_health_red_until_it_is_back(bench: Any) -> None:
     assert made.gateway.health().healthy
 
 
+def test_a_lost_proposer_is_no_illness(bench: Any) -> None:
+    made = bench("hello")
+    made.gateway.receive(Fault(incarnation=9, actor="proposer", reason="killed by signal 9"))
+    assert made.gateway.health().healthy and made.gateway.health().accepting
+
+
 def test_an_actor_lost_for_good_ends_every_request_by_name(bench: Any) -> None:
     made = bench("hello")
     stream = made.open()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from optimist.actors.config import EngineConfig
-from optimist.actors.runtime.placement import Cell, Layout, layout
+from optimist.actors.config import EngineConfig, Placement, ProposerConfig
+from optimist.actors.runtime.placement import Cell, Layout, has_proposer, layout
 from optimist.messages.errors import ConfigError
 
 ALL = ("worker", "builder", "scheduler", "gateway")
@@ -58,6 +58,58 @@ def test_groups_that_make_no_sense_are_refused_by_name(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         layout(EngineConfig(placement="processes", groups=groups), gateway_here=True)
+
+
+def drafting(proposer: str, placement: Placement, *groups: str) -> EngineConfig:
+    return EngineConfig(
+        placement=placement, groups=groups, proposer=ProposerConfig(proposer=proposer)
+    )
+
+
+OTHERS = "somebody.elses:Proposer"
+
+
+@pytest.mark.parametrize(
+    ("config", "cells"),
+    [
+        (drafting("ngram", "inline"), []),
+        (drafting(OTHERS, "inline"), []),
+        (drafting("ngram", "embedded"), ["worker+proposer"]),
+        (drafting("ngram", "embedded", "proposer"), ["worker", "proposer"]),
+        (drafting(OTHERS, "embedded"), ["worker", "proposer"]),
+        (drafting(OTHERS, "embedded", "worker+proposer"), ["worker+proposer"]),
+        (drafting("suffix", "processes"), ["worker+proposer", "builder", "scheduler"]),
+        (
+            drafting("ngram", "processes", "proposer"),
+            ["worker", "proposer", "builder", "scheduler"],
+        ),
+        (drafting(OTHERS, "processes"), ["worker", "proposer", "builder", "scheduler"]),
+        (
+            drafting("ngram", "processes", "worker+builder"),
+            ["worker+proposer+builder", "scheduler"],
+        ),
+        (
+            drafting("ngram", "processes", "proposer+scheduler"),
+            ["worker", "proposer+scheduler", "builder"],
+        ),
+        (drafting("self-draft", "processes"), ["worker", "builder", "scheduler"]),
+        (drafting("none", "embedded"), ["worker"]),
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, list) else None,
+)
+def test_a_proposer_shares_the_workers_process_unless_it_is_told_or_somebody_elses(
+    config: EngineConfig, cells: list[str]
+) -> None:
+    places = layout(config, gateway_here=True)
+    assert [cell.name for cell in places.remote] == cells
+    everybody = {*places.local, *(name for cell in places.remote for name in cell.actors)}
+    assert ("proposer" in everybody) == has_proposer(config)
+
+
+def test_a_group_cannot_name_a_proposer_that_is_no_actor() -> None:
+    for proposer in ("none", "self-draft"):
+        with pytest.raises(ConfigError, match="got 'proposer' in 'proposer\\+worker'"):
+            layout(drafting(proposer, "processes", "proposer+worker"), gateway_here=True)
 
 
 def test_groups_are_refused_where_the_placement_has_no_processes_for_them() -> None:

@@ -91,6 +91,16 @@ def test_a_child_that_cannot_be_replaced_ends_the_engine_within_the_budget() -> 
     assert Policy(tree()).died("gateway", 0.0) == GiveUp("gateway cannot be restarted")
 
 
+def test_a_dispensable_child_never_ends_the_engine_and_spends_nobody_elses_budget() -> None:
+    branches = (Branch("worker", 5.0), Branch("proposer", 5.0, dispensable=True))
+    policy = Policy(Tree(branches, Budget(1, 30.0)))
+    decisions = [policy.died("proposer", float(second)) for second in range(12)]
+    delays = [d.delay for d in decisions if isinstance(d, Restart)]
+    assert len(delays) == 12 and delays == sorted(delays) and delays[-1] == 5.0
+    assert policy.died("worker", 12.0) == Restart((), ("worker",), 0.0)
+    assert isinstance(policy.died("worker", 13.0), GiveUp)
+
+
 def test_stop_is_in_reverse_order_with_each_childs_limit() -> None:
     assert stop_order(tree()) == tuple(StopStep(name, 5.0) for name in reversed(NAMES))
 
