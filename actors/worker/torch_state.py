@@ -46,11 +46,15 @@ class SlotState:
     def close_slots(self, slots: Column) -> None:
         """Requests left these slots."""
         for slot in self._checked("closed", ints(slots)):
+            if self._generations[slot] == FREE:
+                raise MessageError(f"closed: slot {slot} is free already")
             self._generations[slot] = FREE
 
     def open_slot(self, opened: OpenedSlot) -> None:
         """A request moves in: its tokens go to the device, its table row is empty."""
         (slot,) = self._checked("opened.slot", np.array([opened.slot]))
+        if self._generations[slot] != FREE:
+            raise MessageError(f"opened.slot: slot {slot} is not free")
         tokens, ids = size(opened.token_ids), ints(opened.token_ids)
         if not opened.cached_len < tokens < self.width:
             raise MessageError(
@@ -98,6 +102,8 @@ class SlotState:
     def check_rows(self, rows: Rows, longest: int, needed: NDArray[np.int64]) -> None:
         """Raise MessageError unless each row's request is in its slot, with blocks for the step."""
         slots = self._checked("slots", rows.slots)
+        if np.unique(slots).size != slots.size:
+            raise MessageError(f"slots: expected each once, got {slots.tolist()}")
         if longest > self._limits.max_model_len:
             raise MessageError(
                 f"lengths: expected at most {self._limits.max_model_len} tokens, got {longest}"

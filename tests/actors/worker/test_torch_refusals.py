@@ -83,6 +83,24 @@ REFUSED: dict[str, tuple[Callable[[], ExactBatch], str]] = {
         r"blocks\.slots: expected slots below 2, got 2",
     ),
     "slot": (lambda: batch(slots=column([2])), "slots: expected slots below 2, got 2"),
+    "slot twice": (
+        lambda: batch(
+            slots=column([0, 0]),
+            generations=column([3, 3]),
+            query_start_loc=column([0, 4, 5]),
+            seq_lens=ExactSeqLens.of([4, 5]),
+            samples=column([0, 1]),
+        ),
+        r"slots: expected each once, got \[0, 0\]",
+    ),
+    "slot that is free already": (
+        lambda: batch(closed=column([1])),
+        "closed: slot 1 is free already",
+    ),
+    "slot that is not free": (
+        lambda: batch(opened=(opened(), opened(generation=4))),
+        r"opened\.slot: slot 0 is not free",
+    ),
     "opened slot": (lambda: batch(opened=(opened(slot=9),)), "expected slots below 2, got 9"),
     "closed slot": (lambda: batch(closed=column([3])), "closed: expected slots below 2, got 3"),
     "generation": (lambda: batch(generations=column([2])), "slot 0: has 3 generation 2"),
