@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optimist.actors.config import WorkerConfig
-from optimist.messages.batches import Batch
+from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
 from optimist.messages.results import Logprobs
 
 Progress = Callable[[str, int, int], None]
@@ -70,11 +70,16 @@ class Executor(ABC):
 
     asynchronous: tickets may not be readable when `submit` returns. Only then does another thread
     wait for a ticket while this one submits.
+    takes: the kinds of batch that it runs. operators: functions of it that are told of rows; the
+    parameter for that says by its type which kinds of metadata they take. An engine whose plans are
+    of another kind refuses to start.
     It holds, per slot and on the device: computed tokens, token ids, last token, drafts and block
     table. Positions, lengths and slots of KV follow from them there.
     """
 
     asynchronous: ClassVar[bool] = False
+    takes: ClassVar[tuple[type[Batch], ...]] = (ExactBatch, OptimisticBatch)
+    operators: ClassVar[tuple[Callable[..., Any], ...]] = ()
     limits: Limits
 
     @classmethod

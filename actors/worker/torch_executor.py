@@ -18,6 +18,7 @@ from optimist.actors.worker.torch_sampling import SamplingState
 from optimist.actors.worker.torch_state import SlotState
 from optimist.actors.worker.torch_step import StepInput, step_input
 from optimist.kernels.logprobs import logprobs
+from optimist.kernels.paged_attention import prepare
 from optimist.kernels.sampling import greedy, sample
 from optimist.kernels.sync_check import checked_step
 from optimist.messages.batches import Batch
@@ -32,6 +33,8 @@ class TorchExecutor(Executor):
     model: the network, with its weights. config: sizes; its `model`, `dtype` and `threads` are read
     by `load` alone. Raises ConfigError when the sizes do not fit the model or each other.
     """
+
+    operators = (Llama.forward, prepare)
 
     def __init__(self, model: Llama, config: WorkerConfig) -> None:
         self.limits: Limits = limits_of(config, model.config, model.dtype)

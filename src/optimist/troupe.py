@@ -11,6 +11,7 @@ import anyio
 import msgspec
 
 from optimist.actors.config import EngineConfig
+from optimist.actors.contract import check_contract
 from optimist.actors.runtime.child import BEAT_SECONDS
 from optimist.actors.runtime.children import Child, LocalChild, Orders, ProcessChild
 from optimist.actors.runtime.host import Host, Outside
@@ -105,6 +106,7 @@ async def bring_up(
     it is. Leaving is not interrupted by cancellation: the limits of the actors bound it.
     """
     _check_limits(config)
+    check_contract(config)
     places = layout(config, gateway_here=gateway_here)
     with ExitStack() as stack:
         orders, outside = _outside(stack, places, config, report)

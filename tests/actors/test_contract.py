@@ -1,0 +1,116 @@
+"""Which options clash, and what is said about it before anything is loaded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from optimist.actors.config import (
+    BuilderConfig,
+    DraftTokens,
+    EngineConfig,
+    ProposerConfig,
+    SchedulerConfig,
+    WorkerConfig,
+)
+from optimist.actors.contract import PlanKind, check_contract, plan_kind
+from optimist.messages.errors import ConfigError
+
+
+def engine(
+    proposer: str, draft_tokens: DraftTokens = "auto", depth: int = 2, **own: Any
+) -> EngineConfig:
+    """An engine in which scheduler and proposer are told the same."""
+    return EngineConfig(
+        scheduler=SchedulerConfig(depth=depth, proposer=proposer, draft_tokens=draft_tokens),
+        proposer=ProposerConfig(proposer=proposer, draft_tokens=draft_tokens, **own),
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "kind"),
+    [
+        (engine("none"), "exact"),
+        (engine("none", depth=1), "exact"),
+        (engine("ngram", depth=1), "exact"),
+        (engine("ngram"), "optimistic"),
+        (engine("self-draft", 1), "optimistic"),
+        (engine("some.where:Else"), "optimistic"),
+    ],
+)
+def test_a_proposer_and_steps_ahead_make_every_plan_optimistic(
+    config: EngineConfig, kind: PlanKind
+) -> None:
+    assert plan_kind(config) == kind
+    check_contract(config)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        EngineConfig(),
+        engine("none", 0),
+        engine("ngram", 4, ngram_min=1, ngram_max=9),
+        engine("suffix", suffix_tokens=0),
+        engine("a.b:C", proposer_options={"speed": 3}),
+        engine("draft-model", 2, depth=1),
+    ],
+)
+def test_options_that_go_together_pass(config: EngineConfig) -> None:
+    check_contract(config)
+
+
+@pytest.mark.parametrize(
+    ("config", "one", "other"),
+    [
+        (engine("none", 3), "draft_tokens: 3 drafts", "proposer 'none'"),
+        (engine("ngram", 0), "draft_tokens: 0 drafts", "proposer 'ngram'"),
+        (engine("ngram", suffix_depth=9), "suffix_depth: 9", "proposer is 'ngram'"),
+        (engine("suffix", ngram_min=1), "ngram_min: 1", "proposer is 'suffix'"),
+        (engine("none", ngram_max=9), "ngram_max: 9", "proposer is 'none'"),
+        (engine("self-draft", proposer_options={"a": 1}), "proposer_options", "'self-draft'"),
+        (engine("m:C", suffix_tokens=9), "suffix_tokens: 9", "proposer is 'm:C'"),
+    ],
+)
+def test_two_options_that_clash_are_both_named(config: EngineConfig, one: str, other: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        check_contract(config)
+    assert str(refused.value).startswith(one) and other in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("changed", "one", "other"),
+    [
+        (
+            {"scheduler": SchedulerConfig(proposer="ngram")},
+            "scheduler.proposer",
+            "proposer.proposer",
+        ),
+        ({"proposer": ProposerConfig(proposer="ngram")}, "scheduler.proposer", "proposer.proposer"),
+        ({"builder": BuilderConfig(block_size=8)}, "builder.block_size", "worker.block_size"),
+        ({"worker": WorkerConfig(block_size=8)}, "builder.block_size", "worker.block_size"),
+        (
+            {"scheduler": SchedulerConfig(draft_tokens=0)},
+            "scheduler.draft_tokens",
+            "proposer.draft_tokens",
+        ),
+    ],
+)
+def test_actors_that_are_told_different_things_are_both_named(
+    changed: dict[str, Any], one: str, other: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"{one}: expected the same as {other}"):
+        check_contract(msgspec.structs.replace(EngineConfig(), **changed))
+
+
+@pytest.mark.parametrize("proposer", ["n-gram", "eagle", ""])
+def test_an_unknown_proposer_is_refused_with_the_nearest(proposer: str) -> None:
+    with pytest.raises(ConfigError, match=r"proposer: expected one of none, ngram.*nearest is"):
+        check_contract(engine(proposer))
+
+
+def test_a_negative_number_of_drafts_is_refused() -> None:
+    with pytest.raises(ConfigError, match="draft_tokens: expected auto or a number >= 0, got -1"):
+        check_contract(engine("ngram", -1))
