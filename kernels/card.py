@@ -24,6 +24,8 @@ AXES: Mapping[str, str] = {
     "P": "tokens of a block",
     "B": "blocks of a row",
     "S": "rows that sample",
+    "J": "places where a step samples: a row has one at each of its drafts, and one behind them",
+    "W": "tokens a slot has room for",
     "A": "alternatives reported beside a token",
 }
 """The letters that shapes are written in, here and in every docstring of the kernels."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -36,3 +38,20 @@ def test_a_card_refuses_what_is_too_far_and_nan() -> None:
     for got in (want * 1.001, want * torch.nan, want.double()):
         with pytest.raises(AssertionError):
             card.assert_near(got, want)
+
+
+def _operators() -> list[Path]:
+    folders = [FOLDER / card.name for card in CARDS] + [FOLDER / "metadata"]
+    return [FOLDER / "kv_cache.py", *(path for folder in folders for path in folder.glob("*.py"))]
+
+
+@pytest.mark.parametrize("path", _operators(), ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_docstrings_write_shapes_in_the_common_alphabet(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    docs = [
+        ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, documented)
+    ]
+    shapes = [shape for doc in docs for shape in re.findall(r"\[([^\]]*)\]", doc)]
+    letters = {letter for shape in shapes for letter in re.findall(r"\b\d*([A-Z])\b", shape)}
+    assert letters <= set(AXES)
