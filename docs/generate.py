@@ -14,6 +14,7 @@ import msgspec
 
 from optimist.cli.options import COMMAND_DEFAULTS, OPTIONS, SUCCESSORS, Option
 from optimist.environment import REMOVED, VARIABLES
+from optimist.http.fields import Field
 
 DOCS = Path(__file__).parent
 PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -167,7 +168,9 @@ def variables() -> str:
 
 def fields() -> str:
     """What each field of an HTTP body does, and what it is refused for."""
-    from optimist.http import bodies, decode
+    from optimist.http import bodies
+    from optimist.http.fields import fields as fields_of
+    from optimist.http.fields import only
 
     text = ""
     for kind in (
@@ -179,21 +182,22 @@ def fields() -> str:
         bodies.TokenizeBody,
         bodies.DetokenizeBody,
     ):
-        shared = decode.fields(bodies.Sampled) if kind is not bodies.Sampled else {}
+        shared = fields_of(bodies.Sampled) if kind is not bodies.Sampled else {}
         rows = [
-            (f"`{name}`", "honoured" if only is None else "refused", _field(effect, only))
-            for name, (effect, only) in decode.fields(kind).items()
+            (f"`{name}`", "refused" if only(one) is not None else "honoured", _field(one))
+            for name, one in fields_of(kind).items()
             if name not in shared
         ]
         text += f"### {kind.__doc__}\n\n" + table(("field", "", "what it does"), rows) + "\n"
     return text
 
 
-def _field(effect: str, only: tuple[object, ...] | None) -> str:
-    if not only:
-        return effect
-    values = ", ".join(f"`{msgspec.json.encode(value).decode()}`" for value in only)
-    return f"{effect}; {values} changes nothing and is taken"
+def _field(field: Field) -> str:
+    values = field.extra.get("only")
+    if not values:
+        return field.effect
+    shown = ", ".join(f"`{msgspec.json.encode(value).decode()}`" for value in values)
+    return f"{field.effect}; {shown} changes nothing and is taken"
 
 
 PARTS: dict[str, Callable[[], str]] = {

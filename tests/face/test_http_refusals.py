@@ -13,7 +13,7 @@ from starlette.types import Message
 
 from optimist.http.app import MAX_BODY, create_app
 from optimist.http.bodies import Body, ChatBody, CompletionBody
-from optimist.http.decode import fields
+from optimist.http.fields import fields, only
 from optimist.messages.errors import DeadlineExceeded, EngineEnded, InvalidRequest, RequestFailed
 
 pytestmark = pytest.mark.anyio
@@ -53,7 +53,7 @@ async def test_every_field_that_is_known_and_not_supported_is_refused_by_name(
     http: httpx.AsyncClient, service: ScriptedService, route: str
 ) -> None:
     kind: type[Body] = ChatBody if route == CHAT else CompletionBody
-    refused = [name for name, (_, only) in fields(kind).items() if only is not None]
+    refused = [name for name, field in fields(kind).items() if only(field) is not None]
     assert len(refused) >= 2
     for name in refused:
         answer = await http.post(route, json=LEAST[route] | {name: {"some": "thing"}})
@@ -67,8 +67,8 @@ async def test_the_values_that_change_nothing_are_taken(
     http: httpx.AsyncClient, route: str
 ) -> None:
     kind: type[Body] = ChatBody if route == CHAT else CompletionBody
-    for name, (_, only) in fields(kind).items():
-        for value in only or ():
+    for name, field in fields(kind).items():
+        for value in only(field) or ():
             answer = await http.post(route, json=LEAST[route] | {name: value})
             assert answer.status_code == 200, (name, value, answer.text)
 
@@ -90,7 +90,8 @@ async def test_the_values_that_change_nothing_are_taken(
         (COMPLETION, {"stop": ["x"] * 17}, "stop"),
         (COMPLETION, {"logprobs": 21}, "logprobs"),
         (COMPLETION, {"logprobs": True}, "logprobs"),
-        (COMPLETION, {"logit_bias": {"abc": 1}}, "logit_bias"),
+        (COMPLETION, {"logit_bias": {"abc": 1}}, "logit_bias.abc"),
+        (COMPLETION, {"logit_bias": {"5": "x"}}, "logit_bias"),
         (COMPLETION, {"logit_bias": {"-1": 1}}, "logit_bias.-1"),
         (COMPLETION, {"logit_bias": {"1": 101}}, "logit_bias.1"),
         (COMPLETION, {"presence_penalty": 2.1}, "presence_penalty"),

@@ -7,6 +7,7 @@ import time
 import uuid
 from typing import Any, TypeVar
 
+import anyio
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -25,6 +26,8 @@ from optimist.messages.errors import InvalidRequest, Problem, ProblemError
 
 MAX_BODY = 4 * 2**20
 """bytes of a request's body; a longer one is answered with 413"""
+AT_ONCE = 2**16
+"""bytes of a body that is read on the loop; a longer one is read in a thread"""
 
 B = TypeVar("B", bound=Body)
 
@@ -117,7 +120,11 @@ class _Face:
     async def _body(self, request: Request, kind: type[B]) -> B:
         if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
             raise _Refusal(415, "expected content-type: application/json", "unsupported_media_type")
-        body = decode(kind, await _content(request))
+        content = await _content(request)
+        if len(content) > AT_ONCE:
+            body = await anyio.to_thread.run_sync(decode, kind, content)
+        else:
+            body = decode(kind, content)
         self._check_model(getattr(body, "model", None))
         return body
 
@@ -169,7 +176,11 @@ async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code, param = getattr(error, "code", "http_error"), getattr(error, "param", None)
     kind = "invalid_request_error" if error.status_code < 500 else "server_error"
-    body = {"message": error.detail, "type": kind, "param": param, "code": code}
+    message = error.detail
+    if not isinstance(error, _Refusal):
+        allowed = f"; {error.headers['Allow']} is there" if error.headers else ""
+        message = f"{request.method} {request.url.path}: {message.lower()}{allowed}"
+    body = {"message": message, "type": kind, "param": param, "code": code}
     return _json({"error": body}, error.status_code, dict(error.headers or {}))
 
 

@@ -67,7 +67,7 @@ class Sampled(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stop: Annotated[str | list[str] | None, _field("ends the text and is not part of it")] = None
     presence_penalty: Annotated[float | None, _field("in [-2, 2]")] = None
     frequency_penalty: Annotated[float | None, _field("in [-2, 2]")] = None
-    logit_bias: Annotated[dict[int, float] | None, _field("token id to [-100, 100]")] = None
+    logit_bias: Annotated[dict[str, float] | None, _field("token id to [-100, 100]")] = None
     user: Annotated[
         Annotated[str, Meta(max_length=256)] | None,
         _field("the trace id of the request inside the engine"),

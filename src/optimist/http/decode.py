@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
+import json
 import re
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar
 
 import msgspec
 
 from optimist.http.bodies import Body
+from optimist.http.fields import choices, fields, nearest, only
 from optimist.messages.errors import InvalidRequest
 
 B = TypeVar("B", bound=Body)
@@ -16,30 +17,38 @@ B = TypeVar("B", bound=Body)
 _AT = re.compile(r" - at (?:`key` in )?`\$\.?(?P<path>[^`]*)`$")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(?P<name>.*)`")
+_TYPE = re.compile(r"Expected `(?P<expected>[^`]*)`, got `(?P<got>[^`]*)`")
+_CHOICE = re.compile(r"Invalid enum value (?P<got>.*)", re.DOTALL)
+_HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_HALF = re.compile(_HIGH + b"(?!" + _LOW + b")|(?<!" + _HIGH + b")" + _LOW)
 
 
 def decode(kind: type[B], content: bytes) -> B:
-    """Read a body. Raises InvalidRequest for bad JSON, and naming a field that is unknown, of the
-    wrong type or not supported."""
+    """Read a body. Raises InvalidRequest for bad JSON, and naming a field that is unknown, given
+    twice, of the wrong type or not supported."""
     try:
         body = msgspec.json.decode(content, type=kind)
+        json.loads(content, object_pairs_hook=_once)
     except msgspec.ValidationError as error:
         raise _refusal(kind, str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidRequest(f"the body is not valid JSON: {error}") from None
+        why = "half of a surrogate pair" if _HALF.search(content) else str(error)
+        raise InvalidRequest(f"the body is not valid JSON: {why}") from None
     check_supported(body)
     return body
 
 
 def check_supported(body: Body, path: str = "") -> None:
     """Raise InvalidRequest naming the first field whose value we know of but do not support."""
-    for name, (_, only) in fields(type(body)).items():
+    for name, about in fields(type(body)).items():
         value = getattr(body, name)
         where = f"{path}.{name}" if path else name
-        if only is not None and value is not None and not _among(value, only):
-            allowed = ", ".join(msgspec.json.encode(one).decode() for one in (None, *only))
-            why = fields(type(body))[name][0]
-            raise InvalidRequest(f"{where}: not supported ({why}); expected {allowed}", field=where)
+        allowed = only(about)
+        if allowed is not None and value is not None and not _among(value, allowed):
+            shown = ", ".join(msgspec.json.encode(one).decode() for one in (None, *allowed))
+            raise InvalidRequest(
+                f"{where}: not supported ({about.effect}); expected {shown}", field=where
+            )
         for at, item in enumerate(value if isinstance(value, list) else []):
             if isinstance(item, Body):
                 check_supported(item, f"{where}[{at}]")
@@ -47,39 +56,37 @@ def check_supported(body: Body, path: str = "") -> None:
             check_supported(value, where)
 
 
-def _among(value: Any, only: tuple[Any, ...]) -> bool:
-    return any(type(value) is type(one) and value == one for one in only)
+def _among(value: Any, allowed: tuple[Any, ...]) -> bool:
+    return any(type(value) is type(one) and value == one for one in allowed)
 
 
-def fields(kind: type[Body]) -> dict[str, tuple[str, tuple[Any, ...] | None]]:
-    """Of each field of a body: what it does, and the only values it may have (None: any)."""
-    if kind not in _FIELDS:
-        _FIELDS[kind] = {
-            name: _described(hint)
-            for name, hint in get_type_hints(kind, include_extras=True).items()
-        }
-    return _FIELDS[kind]
-
-
-_FIELDS: dict[type[Body], dict[str, tuple[str, tuple[Any, ...] | None]]] = {}
-
-
-def _described(hint: Any) -> tuple[str, tuple[Any, ...] | None]:
-    for note in getattr(hint, "__metadata__", ()):
-        if isinstance(note, msgspec.Meta):
-            return note.description or "", (note.extra or {}).get("only")
-    return "", None
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise InvalidRequest(f"{name}: expected once, got it twice", field=name)
+        seen.add(name)
 
 
 def _refusal(kind: type[Body], message: str) -> InvalidRequest:
+    """What msgspec says, in the words of this project."""
     found = _AT.search(message)
-    path = found["path"] if found else ""
+    path = (found["path"] if found else "").replace("[...]", "")
     text = message[: found.start()] if found else message
-    for pattern in (_UNKNOWN, _MISSING):
-        if match := pattern.match(text):
-            path = f"{path}.{match['name']}" if path else match["name"]
-    if _UNKNOWN.match(text):
-        near = difflib.get_close_matches(path, list(fields(kind)), n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        return InvalidRequest(f"{path}: unknown field{hint}", field=path)
+    if match := _UNKNOWN.match(text):
+        near = nearest(kind, path, match["name"])
+        path, text = _below(path, match["name"]), "unknown field"
+        text += f"; did you mean {near}?" if near else ""
+    elif match := _MISSING.match(text):
+        path, text = _below(path, match["name"]), "expected a value, got nothing"
+    elif match := _CHOICE.match(text):
+        text = f"expected one of {', '.join(choices(kind, path))}, got {match['got']}"
+    elif match := _TYPE.match(text):
+        text = f"expected {match['expected'].replace(' | ', ' or ')}, got {match['got']}"
+    else:
+        text = text[:1].lower() + text[1:].replace("`", "")
     return InvalidRequest(f"{path}: {text}" if path else text, field=path or None)
+
+
+def _below(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

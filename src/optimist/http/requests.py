@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 from optimist.http.bodies import ChatBody, CompletionBody, Sampled, Turn
@@ -21,7 +22,6 @@ _PARAMS = (
     "seed",
     "presence_penalty",
     "frequency_penalty",
-    "logit_bias",
     "top_k",
     "min_p",
     "repetition_penalty",
@@ -122,8 +122,20 @@ def _params(body: Sampled, *, max_tokens: int | None, logprobs: int | None) -> S
     stop = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ())
     stop_ids = tuple(body.stop_token_ids or ())
     return SamplingParams(
-        max_tokens=max_tokens, logprobs=logprobs, stop=stop, stop_token_ids=stop_ids, **given
+        max_tokens=max_tokens,
+        logprobs=logprobs,
+        stop=stop,
+        stop_token_ids=stop_ids,
+        logit_bias={_token(token): value for token, value in (body.logit_bias or {}).items()},
+        **given,
     )
+
+
+def _token(text: str) -> int:
+    if not re.fullmatch(r"-?\d{1,20}", text, re.ASCII):
+        where = f"logit_bias.{text}"
+        raise InvalidRequest(f"{where}: expected a token id, got {text!r}", field=where)
+    return int(text)
 
 
 def _renamed(error: InvalidRequest, body: ChatBody) -> InvalidRequest:
