@@ -26,6 +26,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     model: path of a GGUF file or of a Hugging Face folder. dtype: of weights and KV cache.
     kv_blocks: KV blocks, None sizes them from kv_memory_mb. threads: of torch, None leaves it to torch.
     max_model_len: None is the model's own. executor_options: for a `module:Class` executor, as JSON.
+    draft_wait: how long a step waits for drafts at most, as a share of the time that steps take.
     """
 
     model: str = ""
@@ -38,6 +39,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     max_model_len: int | None = None
     max_batch_tokens: int = 2048
     threads: int | None = None
+    draft_wait: float = 0.5
     executor_options: dict[str, int | float | str | bool] = {}
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from optimist.actors.base import Actor
 from optimist.actors.config import SchedulerConfig
 from optimist.actors.scheduler.core import Core
 from optimist.actors.scheduler.options import check_options
+from optimist.actors.scheduler.told import opened
 from optimist.messages.base import ActorMessage
 from optimist.messages.control import Resync
-from optimist.messages.plans import ExactPlan, Plan
+from optimist.messages.drafting import Close, Open
+from optimist.messages.errors import MailboxFull
+from optimist.messages.plans import ExactPlan, OptimisticPlan, Plan
 from optimist.messages.requests import Admit, Cancel, Grant, Retired, SchedulerStats, Tokens
 from optimist.messages.results import Capacity, StepResult
 from optimist.transport.base import Ref
@@ -37,6 +40,9 @@ class Scheduler(Actor[SchedulerMessage]):
     )
     emits: ClassVar[tuple[tuple[str, type[ActorMessage]], ...]] = (
         ("builder", ExactPlan),
+        ("builder", OptimisticPlan),
+        ("proposer", Open),
+        ("proposer", Close),
         ("gateway", Tokens),
         ("gateway", Retired),
         ("gateway", Resync),
@@ -52,14 +58,17 @@ class Scheduler(Actor[SchedulerMessage]):
         builder: Ref[Plan],
         gateway: Ref[Tokens | Retired | Resync | SchedulerStats],
         worker: Ref[Resync],
+        proposer: Ref[Open | Close] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """proposer: told which request is where; None where there is none, or it is on the device."""
         super().__init__(incarnation)
         check_options(config)
         self.core = Core(config, incarnation)
         self._builder = builder
         self._gateway = gateway
         self._worker = worker
+        self._proposer = proposer
         self._clock = clock
 
     def started(self) -> None:
@@ -79,12 +88,15 @@ class Scheduler(Actor[SchedulerMessage]):
                 self.core.grant(message)
             case Cancel():
                 self._tell(self.core.cancel(message))
+            case Resync(actor="proposer"):
+                self._draft(self.core.running())
             case Resync():
                 self._replay(message)
             case Capacity():
                 self._tell(self.core.capacity(message))
             case _:
                 self.core.counters.ignored["message"] += 1
+        self._draft(self.core.closed())
 
     def turn(self) -> float | None:
         """Drop what is too late, plan what can run, and say how things stand."""
@@ -92,6 +104,7 @@ class Scheduler(Actor[SchedulerMessage]):
         self._tell(self.core.expire(now))
         while (plan := self.core.plan(now)) is not None:
             self._builder.send(plan)
+            self._draft([*self.core.closed(), *opened(plan)])
         if (stats := self.core.stats(now)) is not None:
             self._gateway.send(stats)
         return self.core.wait(now)
@@ -107,6 +120,16 @@ class Scheduler(Actor[SchedulerMessage]):
     def _replay(self, message: Resync) -> None:
         for plan in self.core.replay(message):
             self._builder.send(plan)
+
+    def _draft(self, messages: Sequence[Open | Close]) -> None:
+        """Tell the proposer, if it listens: what it misses costs drafts only."""
+        if self._proposer is None:
+            return
+        for message in messages:
+            try:
+                self._proposer.send(message)
+            except MailboxFull:
+                self.core.counters.ignored["mailbox_full"] += 1
 
     def _tell(self, messages: list[Tokens | Retired]) -> None:
         for message in messages:

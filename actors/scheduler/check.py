@@ -6,12 +6,16 @@ from collections import Counter
 
 import numpy as np
 
+from optimist.actors.config import SchedulerConfig, most_drafts
 from optimist.actors.scheduler.epoch import Epoch
 from optimist.actors.scheduler.queue import Queue
 from optimist.actors.scheduler.request import Request
+from optimist.messages.plans import OptimisticPlan
 
 
-def check(queue: Queue, live: dict[int, Request], epoch: Epoch | None, depth: int) -> None:
+def check(
+    queue: Queue, live: dict[int, Request], epoch: Epoch | None, config: SchedulerConfig
+) -> None:
     """Raise AssertionError, saying which, if an invariant does not hold."""
     queued = queue.requests()
     assert len({id(r) for r in queued}) == len(queued), "a request is queued twice"
@@ -25,10 +29,11 @@ def check(queue: Queue, live: dict[int, Request], epoch: Epoch | None, depth: in
     placed = [r for s, r in enumerate(slots.requests) if r is not None and not slots.dropped[s]]
     assert {r.id for r in [*queued, *placed]} == set(live), "a live request is nowhere"
     assert len(queued) + len(placed) == len(live), "a live request is in two places"
-    assert len(epoch.flights) <= depth, "too many steps in flight"
+    assert len(epoch.flights) <= config.depth, "too many steps in flight"
     _check_pool(epoch)
     _check_steps(epoch)
     _check_counts(epoch)
+    _check_drafts(epoch, config)
 
 
 def check_busy(queue: Queue, epoch: Epoch | None) -> None:
@@ -56,10 +61,15 @@ def _check_pool(epoch: Epoch) -> None:
 def _check_steps(epoch: Epoch) -> None:
     named: Counter[int] = Counter(s for f in epoch.flights for s in f.slots.tolist())
     promised: Counter[int] = Counter(s for f in epoch.flights for s in f.sampling.tolist())
+    drafts: Counter[int] = Counter()
+    for flight in epoch.flights:
+        drafts.update(dict(zip(flight.sampling.tolist(), flight.drafts.tolist(), strict=True)))
     slots = epoch.slots
     for slot in range(slots.count):
         assert slots.steps[slot] == named[slot], f"slot {slot}: steps in flight"
         assert slots.min_in_flight[slot] == promised[slot], f"slot {slot}: tokens in flight"
+        most = promised[slot] + drafts[slot]
+        assert slots.max_in_flight[slot] == most, f"slot {slot}: drafts in flight"
         assert slots.requests[slot] is not None or not named[slot], f"slot {slot}: given back early"
         assert bool(slots.leaving[slot]) <= bool(named[slot]), f"slot {slot}: leaves for ever"
     steps = [flight.step for flight in epoch.flights]
@@ -77,9 +87,21 @@ def _check_counts(epoch: Epoch) -> None:
     assert np.all(slots.computed[decoding] == planned[decoding] - 1), "decode rows are one behind"
     assert np.all(slots.computed[on] <= slots.room[on]), "tokens without a block"
     assert np.all(planned[on] <= slots.ceiling[on]), "past the context or the credit"
-    least = slots.settled + slots.min_in_flight
-    assert np.all(least[on] <= slots.token_limit[on]), "past max_tokens"
+    assert np.all(slots.settled[on] < slots.token_limit[on]), "past max_tokens"
     assert not (slots.leaving & slots.active).any(), "active and leaving"
     for slot in np.flatnonzero(on).tolist():
         assert slots.room[slot] == len(slots.blocks[slot]) * epoch.block_size, "room and blocks"
         assert slots.request(slot).slot == slot, "a request and its slot"
+
+
+def _check_drafts(epoch: Epoch, config: SchedulerConfig) -> None:
+    slots, none = epoch.slots, config.proposer == "none"
+    most = 0 if none else most_drafts(config.draft_tokens)
+    assert np.all(slots.accepted <= slots.drafted), "more drafts right than verified"
+    for flight in epoch.flights:
+        assert flight.drafts.max(initial=0) <= most, f"step {flight.step}: too many drafts"
+        optimistic = isinstance(flight.plan, OptimisticPlan)
+        assert optimistic == (config.depth > 1 and not none), f"step {flight.step}: kind of plan"
+    if none:
+        least = slots.settled + slots.min_in_flight
+        assert np.all(least[slots.active] <= slots.token_limit[slots.active]), "past max_tokens"

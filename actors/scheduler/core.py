@@ -3,48 +3,27 @@
 from __future__ import annotations
 
 from optimist.actors.config import SchedulerConfig
+from optimist.actors.scheduler import told
+from optimist.actors.scheduler.acceptance import Totals
 from optimist.actors.scheduler.check import check, check_busy
-from optimist.actors.scheduler.counters import Counters, Pace
+from optimist.actors.scheduler.counters import Counters, Pace, together
 from optimist.actors.scheduler.deadlines import Deadlines
-from optimist.actors.scheduler.departures import Departures
+from optimist.actors.scheduler.device import Device
 from optimist.actors.scheduler.epoch import Epoch, Flight
 from optimist.actors.scheduler.intake import Intake, unfit
-from optimist.actors.scheduler.planner import Planner
 from optimist.actors.scheduler.prefix_cache import Digest
 from optimist.actors.scheduler.queue import Queue
 from optimist.actors.scheduler.recently import Recently
 from optimist.actors.scheduler.recovery import REFUSED_REPLAY, evacuate, unsettled
-from optimist.actors.scheduler.registry import Registry
 from optimist.actors.scheduler.request import FAR, Request, finish_of, request_of
-from optimist.actors.scheduler.settle import Settlement
 from optimist.messages.control import Resync
+from optimist.messages.drafting import Close, Open
 from optimist.messages.errors import Problem
-from optimist.messages.plans import ExactPlan
+from optimist.messages.plans import Plan
 from optimist.messages.requests import Admit, Cancel, Grant, Retired, SchedulerStats, Tokens
 from optimist.messages.results import Capacity, StepResult
 
 TOO_LATE = Problem(code="deadline_exceeded", message="the deadline of the request has passed")
-
-
-class Device:
-    """An epoch and the policies that work on it."""
-
-    def __init__(self, core: Core, capacity: Capacity) -> None:
-        number = max(core.incarnation, capacity.incarnation)
-        self.epoch = Epoch(number, capacity, core.digest)
-        self.departures = Departures(self.epoch, core.queue, core.counters)
-        self.registry = Registry(self.epoch)
-        self.planner = Planner(
-            core.config,
-            self.epoch,
-            core.queue,
-            self.departures,
-            core.counters,
-            core.incarnation,
-        )
-        self.settlement = Settlement(
-            self.epoch, self.departures, self.registry, core.counters, core.incarnation
-        )
 
 
 class Core:
@@ -132,22 +111,34 @@ class Core:
             return self._ignore("known_capacity")
         if old is not None:
             messages += [self._end(r, REFUSED_REPLAY) for r in evacuate(old, self.queue)]
+        if self.device is not None:
+            self.counters.drafts = self._drafts()
         for request in self.live.values():
             request.digests.clear()
         self._recently.forget_all()
-        self.device = Device(self, capacity)
+        self.device = Device(
+            self.config, self.incarnation, capacity, self.queue, self.counters, self.digest
+        )
         self._pace.changed()
         return messages + self._screen(self.queue.requests(), self.device.epoch)
 
-    def replay(self, resync: Resync) -> list[ExactPlan]:
+    def replay(self, resync: Resync) -> list[Plan]:
         """The unsettled plans that an actor asks for."""
         return unsettled(self.device.epoch, resync) if self.device else []
+
+    def running(self) -> list[Open]:
+        """What a proposer that knows nothing is to be told."""
+        return [] if self.epoch is None else told.running(self.epoch, self.incarnation)
+
+    def closed(self) -> list[Close]:
+        """What the proposer is to be told of slots that requests left since the last call."""
+        return [] if self.epoch is None else told.closed(self.epoch, self.incarnation)
 
     def expire(self, now: float) -> list[Tokens | Retired]:
         """End the requests whose deadline has passed."""
         return [self._end(request, TOO_LATE) for request in self._deadlines.passed(now)]
 
-    def plan(self, now: float) -> ExactPlan | None:
+    def plan(self, now: float) -> Plan | None:
         """The next step, if one may be in flight and something can run."""
         if self.device is None or len(self.device.epoch.flights) >= self.config.depth:
             return None
@@ -162,6 +153,7 @@ class Core:
             return None
         epoch, counters = self.device.epoch, self.counters
         running = int(epoch.slots.active.sum())
+        drafts = self._drafts()
         return SchedulerStats(
             incarnation=self.incarnation,
             waiting=len(self.live) - running,
@@ -176,6 +168,10 @@ class Core:
             wasted_tokens=counters.wasted_tokens,
             last_step_at=counters.last_step_at,
             max_model_len=epoch.context_limit,
+            draft_rows=drafts.rows,
+            drafted_tokens=drafts.drafted,
+            accepted_tokens=drafts.accepted,
+            accepted_at=drafts.per_position,
         )
 
     def wait(self, now: float) -> float | None:
@@ -186,7 +182,7 @@ class Core:
 
     def check(self) -> None:
         """Raise AssertionError if an invariant does not hold."""
-        check(self.queue, self.live, self.epoch, self.config.depth)
+        check(self.queue, self.live, self.epoch, self.config)
 
     def check_busy(self) -> None:
         """Right after planning: raise AssertionError if something could run and nothing does."""
@@ -196,6 +192,11 @@ class Core:
     def epoch(self) -> Epoch | None:
         """The life of the device, None before the first."""
         return self.device.epoch if self.device is not None else None
+
+    def _drafts(self) -> Totals:
+        """What became of all drafts, on this device and on those before it."""
+        before, length = self.counters.drafts, self.device.length if self.device else None
+        return before if length is None else together(before, length.totals())
 
     def _flight(self, result: StepResult) -> Flight | None:
         """The step in flight that a result is of, if it is the first result of it."""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from optimist.actors.scheduler.acceptance import Totals
 
 STATS_INTERVAL = 0.25
 """seconds between two SchedulerStats at the least"""
+NO_DRAFTS = Totals()
 
 
 @dataclass(slots=True)
@@ -14,7 +18,7 @@ class Counters:
     """Totals of this life of the scheduler.
 
     emitted_tokens: sent and not taken back by a Cancel. wasted_tokens: computed and not sent, or taken
-    back. ignored: messages and rows that were of no use, by reason.
+    back. drafts: of earlier lives of the device. ignored: messages and rows that were of no use, by reason.
     """
 
     steps: int = 0
@@ -24,7 +28,19 @@ class Counters:
     emitted_tokens: int = 0
     wasted_tokens: int = 0
     last_step_at: float = 0.0
+    drafts: Totals = NO_DRAFTS
     ignored: Counter[str] = field(default_factory=Counter)
+
+
+def together(one: Totals, other: Totals) -> Totals:
+    """Both counts as one."""
+    positions = zip_longest(one.per_position, other.per_position, fillvalue=0)
+    return Totals(
+        rows=one.rows + other.rows,
+        drafted=one.drafted + other.drafted,
+        accepted=one.accepted + other.accepted,
+        per_position=tuple(a + b for a, b in positions),
+    )
 
 
 class Pace:

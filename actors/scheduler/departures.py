@@ -43,6 +43,7 @@ class Departures:
         wanted = not slots.dropped[slot]
         self._epoch.pool.release(slots.blocks[slot])
         self._epoch.closed.append(slot)
+        self._epoch.left.append((slot, int(slots.generation[slot])))
         request = slots.close(slot)
         if wanted:
             self._queue.push(request)

@@ -9,7 +9,7 @@ from optimist.actors.scheduler.blocks import BlockPool
 from optimist.actors.scheduler.prefix_cache import Digest, PrefixCache
 from optimist.actors.scheduler.slots import Ints, Rows, Slots
 from optimist.messages.base import Column
-from optimist.messages.plans import ExactPlan
+from optimist.messages.plans import Plan
 from optimist.messages.results import Capacity, StepResult
 
 
@@ -17,16 +17,19 @@ from optimist.messages.results import Capacity, StepResult
 class Flight:
     """A step that was planned and has not settled.
 
-    slots: every row, [R]. lens: tokens with KV after the step, [R].
-    sampling: the rows that end in a new token, [S]; slots_column, generations_column: the same as they
-    come back in a StepResult. result: when it came before that of an earlier step.
+    slots: every row, [R]. prefill: the prefill rows, [P]; ends: their tokens with KV after it, [P].
+    sampling: the rows that end in new tokens, [S], decode rows first; drafts: planned for them, [S].
+    slots_column, generations_column: the sampling rows as they come back in a StepResult.
+    result: when it came before that of an earlier step.
     """
 
     step: int
-    plan: ExactPlan
+    plan: Plan
     slots: Rows
-    lens: Ints
+    prefill: Rows
+    ends: Ints
     sampling: Rows
+    drafts: Ints
     slots_column: Column
     generations_column: Column
     result: StepResult | None = None
@@ -37,7 +40,8 @@ class Epoch:
 
     number: the newest incarnation among scheduler and worker. worker: its incarnation.
     context_limit: tokens of one request at most: the model's limit, or what all blocks together hold,
-    since the last token needs no KV. closed: slots left since the last plan.
+    since the last token needs no KV. closed: slots left since the last plan. left: slots, and the
+    generations in them, that requests left, for whoever drafts for them.
     """
 
     def __init__(self, number: int, capacity: Capacity, digest: Digest | None = None) -> None:
@@ -53,6 +57,7 @@ class Epoch:
         self.slots = Slots(capacity.max_slots)
         self.flights: deque[Flight] = deque()
         self.closed: list[int] = []
+        self.left: list[tuple[int, int]] = []
         self.next_step = 0
 
     def blocks_for(self, tokens: int) -> int:

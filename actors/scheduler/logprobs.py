@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
+from optimist.actors.scheduler.slots import Ints
 from optimist.messages.base import column, ints
 from optimist.messages.results import Logprobs
 
-_FIRST = column([0])
 
+def by_row(logprobs: Logprobs | None, starts: Ints, counts: Ints) -> dict[int, Logprobs]:
+    """The logprobs of each row that has some, by its place, counted from the row's first token.
 
-def by_token(logprobs: Logprobs | None) -> dict[int, Logprobs]:
-    """From the index of a token in the step's token_ids to its own logprobs, `tokens` being [0]."""
-    return dict(_each(logprobs)) if logprobs is not None else {}
-
-
-def _each(logprobs: Logprobs) -> Iterator[tuple[int, Logprobs]]:
-    counts = ints(logprobs.counts)
-    ends = np.cumsum(counts, dtype=np.int64)
-    bounds = zip((ends - counts).tolist(), ends.tolist(), strict=True)
-    for i, (token, (start, end)) in enumerate(
-        zip(ints(logprobs.tokens).tolist(), bounds, strict=True)
-    ):
-        own, top = slice(4 * i, 4 * i + 4), slice(4 * start, 4 * end)
-        yield (
-            token,
-            Logprobs(
-                tokens=_FIRST,
+    starts: index of each row's first token in the step's token_ids, [N]. counts: its tokens, [N].
+    """
+    if logprobs is None:
+        return {}
+    tokens = ints(logprobs.tokens)
+    firsts = np.searchsorted(tokens, starts).tolist()
+    lasts = np.searchsorted(tokens, starts + counts).tolist()
+    tops = np.concatenate(([0], np.cumsum(ints(logprobs.counts), dtype=np.int64))).tolist()
+    found: dict[int, Logprobs] = {}
+    for row, (first, last) in enumerate(zip(firsts, lasts, strict=True)):
+        if first < last:
+            own, top = slice(4 * first, 4 * last), slice(4 * tops[first], 4 * tops[last])
+            found[row] = Logprobs(
+                tokens=column(tokens[first:last] - starts[row]),
                 chosen=logprobs.chosen[own],
                 ranks=logprobs.ranks[own],
                 counts=logprobs.counts[own],
                 top_ids=logprobs.top_ids[top],
                 top_values=logprobs.top_values[top],
-            ),
-        )
+            )
+    return found

@@ -11,9 +11,9 @@ def check_options(config: SchedulerConfig) -> None:
     for name in ("depth", "max_batch_tokens", "max_chunk", "max_waiting", "max_waiting_tokens"):
         if (value := getattr(config, name)) < 1:
             raise ConfigError(f"scheduler.{name}: expected >= 1, got {value}")
-    if config.proposer != "none":
-        raise ConfigError(f"scheduler.proposer: expected 'none', got {config.proposer!r}")
-    if config.draft_tokens not in (0, "auto"):
+    if config.proposer == "none" and config.draft_tokens not in (0, "auto"):
         raise ConfigError(
             f"scheduler.draft_tokens: expected 0 with proposer 'none', got {config.draft_tokens}"
         )
+    if config.draft_tokens != "auto" and config.draft_tokens < 0:
+        raise ConfigError(f"scheduler.draft_tokens: expected >= 0, got {config.draft_tokens}")

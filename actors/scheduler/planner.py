@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optimist.actors.config import SchedulerConfig
 from optimist.actors.scheduler.admission import Admission
 from optimist.actors.scheduler.counters import Counters
 from optimist.actors.scheduler.departures import Departures
+from optimist.actors.scheduler.draft_length import DraftLength
 from optimist.actors.scheduler.epoch import Epoch
 from optimist.actors.scheduler.growth import Growth
 from optimist.actors.scheduler.queue import Queue
 from optimist.actors.scheduler.sheet import Sheet
-from optimist.actors.scheduler.slots import Rows
-from optimist.messages.plans import ExactPlan
+from optimist.actors.scheduler.slots import Ints, Rows
+from optimist.messages.plans import Plan
 
 
 class Planner:
@@ -21,6 +23,9 @@ class Planner:
 
     Whatever the pool or the slots cannot hold now waits; but while any request could run, a plan that
     has nothing in flight before it is never empty.
+
+    length: says how many drafts a row gets, None where nobody drafts. Where steps overlap, drafts that are
+    not there yet are planned, and the plan is optimistic; else no more than wait at the worker.
     """
 
     def __init__(
@@ -31,8 +36,11 @@ class Planner:
         departures: Departures,
         counters: Counters,
         incarnation: int,
+        length: DraftLength | None,
     ) -> None:
         self._epoch = epoch
+        self._length = length
+        self._optimistic = length is not None and config.depth > 1
         self._queue = queue
         self._incarnation = incarnation
         self._budget = min(config.max_batch_tokens, epoch.capacity.max_batch_tokens)
@@ -41,27 +49,57 @@ class Planner:
         self._growth = Growth(epoch, departures)
         self._admission = Admission(epoch, queue, departures, self._growth, counters)
 
-    def plan(self) -> ExactPlan | None:
+    def plan(self) -> Plan | None:
         """The next step, now in flight; None when nothing can run."""
         sheet = Sheet()
         self._decode(sheet)
-        left = self._prefill(sheet, self._budget - sheet.decode.size)
+        left = self._budget - sheet.decode.size - int(sheet.drafts.sum())
+        left = self._prefill(sheet, left)
         self._admit(sheet, left)
         if sheet.empty:
             return None
-        flight = sheet.compose(self._epoch, self._incarnation)
-        self._epoch.slots.steps[flight.slots] += 1
-        self._epoch.slots.last_step[flight.slots] = flight.step
-        self._epoch.slots.min_in_flight[flight.sampling] += 1
-        self._epoch.slots.max_in_flight[flight.sampling] += 1
+        flight = sheet.compose(self._epoch, self._incarnation, optimistic=self._optimistic)
+        slots = self._epoch.slots
+        slots.steps[flight.slots] += 1
+        slots.last_step[flight.slots] = flight.step
+        slots.min_in_flight[flight.sampling] += 1
+        slots.max_in_flight[flight.sampling] += 1 + flight.drafts
         self._epoch.flights.append(flight)
         return flight.plan
 
     def _decode(self, sheet: Sheet) -> None:
-        rows = self._growth.grow(self._decode_rows(), sheet)
-        lens = self._epoch.slots.computed[rows] + 1
-        self._epoch.slots.computed[rows] = lens
-        sheet.decode, sheet.decode_lens = rows, lens
+        slots = self._epoch.slots
+        rows = self._decode_rows()
+        rows, drafts = self._growth.grow(rows, self._drafts(rows), sheet)
+        slots.computed[rows] += 1 + drafts
+        slots.held[rows] = 0
+        sheet.decode, sheet.drafts, sheet.decode_lens = rows, drafts, slots.computed[rows]
+
+    def _drafts(self, rows: Rows) -> Ints:
+        """Drafts of these rows, so many as pay and as the row's limits and the step's budget allow, [D]."""
+        slots = self._epoch.slots
+        if self._length is None:
+            return np.zeros(len(rows), np.int32)
+        settled = slots.settled[rows]
+        room = slots.ceiling[rows] - settled - slots.max_in_flight[rows]
+        room = np.minimum(room, slots.token_limit[rows] - settled - slots.min_in_flight[rows]) - 1
+        if not self._optimistic:
+            room = np.minimum(room, slots.held[rows])
+        return self._affordable(self._length.lengths(rows, room))
+
+    def _affordable(self, drafts: Ints) -> Ints:
+        """The drafts that the budget allows: half of what decode rows leave, if others want some."""
+        left = self._budget - len(drafts)
+        if int(drafts.sum()) > left // 2 and (self._queue.has_ready() or self._unfinished().any()):
+            left //= 2
+        if int(drafts.sum()) > left:
+            drafts = np.minimum(drafts, max(left // len(drafts), 1))
+            drafts = np.clip(left - drafts.cumsum() + drafts, 0, drafts).astype(np.int32)
+        return drafts
+
+    def _unfinished(self) -> NDArray[np.bool_]:
+        """Slots whose prompt has not been planned to its end, [max_slots]."""
+        return self._epoch.slots.active & ~self._epoch.slots.decoding
 
     def _decode_rows(self) -> Rows:
         """Slots that may choose another token; if they are too many for a step they take turns."""
@@ -78,7 +116,7 @@ class Planner:
     def _prefill(self, sheet: Sheet, budget: int) -> int:
         """Chunks of prompts already begun, best rank first; returns what is left of the budget."""
         slots = self._epoch.slots
-        begun = np.flatnonzero(slots.active & ~slots.decoding).tolist()
+        begun = np.flatnonzero(self._unfinished()).tolist()
         for slot in sorted(begun, key=lambda slot: slots.request(slot).rank):
             if budget == 0:
                 break
@@ -91,6 +129,8 @@ class Planner:
             slot = self._admission.admit(sheet, idle=idle)
             if slot is None:
                 break
+            if self._length is not None:
+                self._length.open(slot)
             budget -= self._chunk(slot, sheet, budget)
 
     def _chunk(self, slot: int, sheet: Sheet, budget: int) -> int:

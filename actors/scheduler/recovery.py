@@ -7,7 +7,7 @@ from optimist.actors.scheduler.queue import Queue
 from optimist.actors.scheduler.request import Request
 from optimist.messages.control import Resync
 from optimist.messages.errors import Problem
-from optimist.messages.plans import ExactPlan
+from optimist.messages.plans import Plan
 
 MAX_STRIKES = 2
 """worker deaths after which a request that was in an unsettled step each time is not tried again"""
@@ -17,7 +17,7 @@ REFUSED_REPLAY = Problem(
 )
 
 
-def unsettled(epoch: Epoch, resync: Resync) -> list[ExactPlan]:
+def unsettled(epoch: Epoch, resync: Resync) -> list[Plan]:
     """The plans in flight that an actor asks for: all of them if it knows nothing, else from a step on."""
     if resync.epoch not in (0, epoch.number):
         return []

@@ -25,6 +25,7 @@ class Request:
     generation: of its latest admission, -1 before the first. slot: -1 while it holds none.
     cached_len: prompt tokens found in the prefix cache at the first admission.
     given: emitted tokens that another life of the scheduler had sent. strikes: worker deaths it was in.
+    drafted, accepted: drafts verified for it, and those that were right.
     overtaken: requests that arrived later and were admitted earlier.
     digests: of its full blocks, as far as they have been computed.
     """
@@ -47,6 +48,8 @@ class Request:
     slot: int = -1
     cached_len: int = 0
     strikes: int = 0
+    drafted: int = 0
+    accepted: int = 0
     overtaken: int = 0
     digests: list[bytes] = field(default_factory=list)
 

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.actors.scheduler.brought import Brought, brought
 from optimist.actors.scheduler.counters import Counters
 from optimist.actors.scheduler.departures import Departures
+from optimist.actors.scheduler.draft_length import DraftLength
 from optimist.actors.scheduler.epoch import Epoch, Flight
-from optimist.actors.scheduler.logprobs import by_token
+from optimist.actors.scheduler.logprobs import by_row
 from optimist.actors.scheduler.registry import Registry
 from optimist.actors.scheduler.slots import Ints, Rows
-from optimist.messages.base import ints, size
+from optimist.messages.base import ints
 from optimist.messages.errors import Problem
 from optimist.messages.requests import FinishReason, Retired, Tokens
 from optimist.messages.results import StepResult
 
-MISSING = -1
-"""stands for the token of a row that a result should have named and did not"""
+Grid = NDArray[np.int32]
+"""tokens of rows, [N, W], padded behind each row's own"""
+
+
+class Cut(NamedTuple):
+    """keep: tokens of each row that are delivered, [N], >= 1. finish: places of rows that end with them."""
+
+    keep: Ints
+    finish: dict[int, FinishReason]
 
 
 class Settlement:
-    """Applies results to an epoch, in the order of their steps."""
+    """Applies results to an epoch, in the order of their steps.
+
+    length: learns what became of drafts, None where nobody drafts.
+    """
 
     def __init__(
         self,
@@ -30,12 +44,14 @@ class Settlement:
         registry: Registry,
         counters: Counters,
         incarnation: int,
+        length: DraftLength | None,
     ) -> None:
         self._epoch = epoch
         self._departures = departures
         self._registry = registry
         self._counters = counters
         self._incarnation = incarnation
+        self._length = length
 
     def settle(self, flight: Flight, result: StepResult) -> list[Tokens | Retired]:
         """Settle the oldest step in flight; returns what the gateway is to be told.
@@ -45,111 +61,114 @@ class Settlement:
         """
         slots = self._epoch.slots
         slots.steps[flight.slots] -= 1
-        slots.kv[flight.slots] = flight.lens
+        slots.kv[flight.prefill] = flight.ends
         slots.min_in_flight[flight.sampling] -= 1
-        slots.max_in_flight[flight.sampling] -= 1
-        tokens, places = self._tokens(flight, result)
-        messages = self._deliver(flight.sampling, tokens, places, result)
+        slots.max_in_flight[flight.sampling] -= 1 + flight.drafts
+        news = brought(flight, result)
+        self._counters.ignored["row"] += news.unknown
+        if self._length is not None:
+            self._learn(self._length, flight, news, result.step_us)
+        messages = self._deliver(news, result)
         self._registry.offer(flight.slots)
         for slot in flight.slots[slots.leaving[flight.slots]].tolist():
             self._departures.settle(slot)
         self._counters.steps += 1
         return messages
 
-    def _tokens(self, flight: Flight, result: StepResult) -> tuple[Ints, Rows | None]:
-        """The token of each sampling row, MISSING where there is none; and its place in the result,
-        None when the places are those of the rows.
-        """
-        tokens = ints(result.token_ids)
-        same = (
-            result.slots == flight.slots_column
-            and result.generations == flight.generations_column
-            and result.token_counts == np.ones(len(flight.sampling), "<i4").tobytes()
+    def _learn(self, length: DraftLength, flight: Flight, news: Brought, step_us: int) -> None:
+        """Correct what was planned as if every draft were right, and remember which were."""
+        slots, rows, accepted = self._epoch.slots, news.slots, news.counts - 1
+        slots.computed[rows] -= news.planned - accepted
+        slots.drafted[rows] += news.run
+        slots.accepted[rows] += accepted
+        slots.held[rows] = news.held
+        length.settle(rows, news.run, accepted)
+        # bound, exact on prefill rows: query tokens of the step, for its cost
+        chunks = int(flight.plan.prefill.seq_lens.total()) - int(
+            ints(flight.plan.prefill.starts).sum()
         )
-        return (tokens, None) if same else self._matched(flight, result)
+        decodes = len(flight.slots) - len(flight.prefill)
+        length.ran(chunks + decodes + int(news.run.sum()), step_us)
 
-    def _matched(self, flight: Flight, result: StepResult) -> tuple[Ints, Rows]:
-        """The same for a result with other rows, or more or fewer tokens, than the plan asked for."""
-        counts = ints(result.token_counts)
-        starts = np.cumsum(counts) - counts
-        names = zip(ints(result.slots).tolist(), ints(result.generations).tolist(), strict=True)
-        found = {name: int(starts[i]) for i, name in enumerate(names) if counts[i] == 1}
-        wanted = zip(
-            ints(flight.slots_column).tolist(),
-            ints(flight.generations_column).tolist(),
-            strict=True,
-        )
-        places = np.array([found.pop(name, MISSING) for name in wanted], np.intp)
-        self._counters.ignored["row"] += size(result.slots) - int((places != MISSING).sum())
-        tokens = ints(result.token_ids)
-        return np.array([tokens[p] if p >= 0 else MISSING for p in places], np.int32), places
-
-    def _deliver(
-        self, rows: Rows, tokens: Ints, places: Rows | None, result: StepResult
-    ) -> list[Tokens | Retired]:
+    def _deliver(self, news: Brought, result: StepResult) -> list[Tokens | Retired]:
         slots = self._epoch.slots
-        wanted = ~slots.dropped[rows]
-        failed = rows[wanted & (tokens == MISSING)].tolist()
-        wanted &= tokens != MISSING
-        if not wanted.all():
-            self._counters.wasted_tokens += int((~wanted & (tokens != MISSING)).sum())
-            places = np.flatnonzero(wanted) if places is None else places[wanted]
-            rows, tokens = rows[wanted], tokens[wanted]
-        slots.append(rows, tokens)
-        self._counters.emitted_tokens += len(rows)
-        finish = self._finished(rows, tokens)
+        failed = news.failed[~slots.dropped[news.failed]].tolist()
+        dropped = slots.dropped[news.slots]
+        if dropped.any():
+            self._counters.wasted_tokens += int(news.counts[dropped].sum())
+            news = news.only(np.flatnonzero(~dropped))
+        cut = self._append(news, ints(result.token_ids))
         messages: list[Tokens | Retired] = []
-        messages.extend(self._messages(rows, tokens, places, finish, result))
+        messages.extend(self._messages(news, cut, result))
         messages.extend(self._fail(slot, result.step) for slot in failed)
-        ended = rows[list(finish)]
+        ended = news.slots[list(cut.finish)]
         self._registry.offer(ended)
         for slot in ended.tolist():
             self._departures.drop(slot)
         return messages
 
-    def _finished(self, rows: Rows, tokens: Ints) -> dict[int, FinishReason]:
-        """Which of these rows are complete, and why: the first of stop id, max_tokens and context."""
-        slots = self._epoch.slots
-        stop: NDArray[np.bool_] = (slots.stop_ids[rows] == tokens[:, None]).any(axis=1)
-        settled = slots.settled[rows]
-        full = (settled >= slots.token_limit[rows]) | (settled >= self._epoch.context_limit)
-        return {
-            place: "stop" if stop[place] else "length"
-            for place in np.flatnonzero(stop | full).tolist()
-        }
+    def _append(self, news: Brought, tokens: Ints) -> Cut:
+        """Take over the tokens of these rows up to the end of each request. tokens: of the whole step."""
+        slots, rows, counts = self._epoch.slots, news.slots, news.counts
+        width = int(counts.max(initial=0))
+        if width > 1:
+            at = news.starts[:, None] + np.arange(width)
+            grid = tokens[np.minimum(at, len(tokens) - 1)]
+        else:
+            grid = tokens[news.starts][:, None]
+        cut = self._cut(rows, counts, grid)
+        kept = grid[np.arange(width) < cut.keep[:, None]] if width > 1 else grid[:, 0]
+        slots.append(rows, cut.keep, kept)
+        slots.kv[rows] = slots.settled[rows] - 1
+        self._counters.emitted_tokens += len(kept)
+        self._counters.wasted_tokens += int(counts.sum()) - len(kept)
+        return cut
 
-    def _messages(
-        self,
-        rows: Rows,
-        tokens: Ints,
-        places: Rows | None,
-        finish: dict[int, FinishReason],
-        result: StepResult,
-    ) -> list[Tokens]:
-        slots, incarnation = self._epoch.slots, self._incarnation
-        indices = (slots.settled[rows] - slots.prompt_len[rows] - 1).tolist()
+    def _cut(self, rows: Rows, counts: Ints, grid: Grid) -> Cut:
+        """Where each row ends, and why: the first of stop id, max_tokens and context."""
+        slots, width = self._epoch.slots, np.arange(1, grid.shape[1] + 1)
+        stops: NDArray[np.bool_] = (slots.stop_ids[rows][:, None] == grid[:, :, None]).any(axis=2)
+        stops &= width <= counts[:, None]
+        stop = np.where(stops.any(axis=1), stops.argmax(axis=1) + 1, counts + 1)
+        limit = np.minimum(slots.token_limit[rows], self._epoch.context_limit) - slots.settled[rows]
+        keep = np.minimum(np.minimum(counts, stop), limit).astype(np.int32)
+        stopped, full = keep == stop, keep == limit
+        return Cut(
+            keep,
+            {
+                place: "stop" if stopped[place] else "length"
+                for place in np.flatnonzero(stopped | full).tolist()
+            },
+        )
+
+    def _messages(self, news: Brought, cut: Cut, result: StepResult) -> list[Tokens]:
+        slots, incarnation, rows = self._epoch.slots, self._incarnation, news.slots
+        indices = (slots.settled[rows] - slots.prompt_len[rows] - cut.keep).tolist()
         ids, cached = slots.request_ids[rows].tolist(), slots.cached_len[rows].tolist()
-        buffer = np.ascontiguousarray(tokens, "<i4").tobytes()
-        logprobs = by_token(result.logprobs)
-        at = range(len(ids)) if places is None else places.tolist()
+        drafted, accepted = slots.drafted[rows].tolist(), slots.accepted[rows].tolist()
+        starts = (4 * news.starts).tolist()
+        ends = (4 * (news.starts + cut.keep)).tolist()
+        logprobs = by_row(result.logprobs, news.starts, cut.keep)
         return [
             Tokens(
                 incarnation=incarnation,
                 request=ids[i],
                 index=indices[i],
-                token_ids=buffer[4 * i : 4 * i + 4],
+                token_ids=result.token_ids[starts[i] : ends[i]],
                 cached_len=cached[i],
-                finish=finish.get(i),
-                logprobs=logprobs.get(at[i]),
+                drafted=drafted[i],
+                accepted=accepted[i],
+                finish=cut.finish.get(i),
+                logprobs=logprobs.get(i),
             )
             for i in range(len(ids))
         ]
 
     def _fail(self, slot: int, step: int) -> Retired:
-        """End a request whose token the worker did not send."""
+        """End a request whose tokens the worker did not send."""
         request = self._epoch.slots.request(slot).id
         self._departures.drop(slot)
-        message = f"step {step} returned no single token for the request"
+        message = f"step {step} returned no tokens for the request, or more than it can have"
         return Retired(
             incarnation=self._incarnation,
             request=request,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,8 +11,8 @@ from optimist.actors.scheduler.epoch import Epoch, Flight
 from optimist.actors.scheduler.request import Request
 from optimist.actors.scheduler.slots import Ints, Rows
 from optimist.messages.base import EMPTY, Column
-from optimist.messages.lengths import ExactSeqLens
-from optimist.messages.plans import ExactPlan
+from optimist.messages.lengths import ExactSeqLens, SeqLensUpperBound
+from optimist.messages.plans import ExactPlan, OptimisticPlan, Plan
 from optimist.messages.slots import BlockDelta, OpenedSlot, PrefillRows
 
 _NO_PREFILL = PrefillRows()
@@ -20,10 +21,15 @@ NO_INTS: Ints = np.zeros(0, np.int32)
 
 
 class Sheet:
-    """Rows, opened slots and new blocks of one step, as they are decided."""
+    """Rows, opened slots and new blocks of one step, as they are decided.
+
+    decode: slots of the decode rows, [D]; drafts: of each of them, [D]; decode_lens: their tokens with KV
+    after the step if every draft is right, [D].
+    """
 
     def __init__(self) -> None:
         self.decode: Rows = NO_ROWS
+        self.drafts: Ints = NO_INTS
         self.decode_lens: Ints = NO_INTS
         self.opened: list[OpenedSlot] = []
         self._chunks: list[tuple[int, int, int, int]] = []
@@ -60,37 +66,51 @@ class Sheet:
         """A prefill row: these tokens are computed, and a new one is chosen or not."""
         self._chunks.append((slot, start, end, samples))
 
-    def compose(self, epoch: Epoch, incarnation: int) -> Flight:
-        """The plan and the record of it. Takes the epoch's next step and its closed slots."""
+    def compose(self, epoch: Epoch, incarnation: int, *, optimistic: bool) -> Flight:
+        """The plan and the record of it. Takes the epoch's next step and its closed slots.
+
+        optimistic: the lengths of the decode rows are bounds, since drafts of steps in flight count in.
+        """
         generation = epoch.slots.generation
         slots, _, ends, samples = chunks = _columns(self._chunks, 4)
-        plan = self._plan(epoch, incarnation, self._prefill(chunks, generation))
+        plan = self._plan(epoch, incarnation, self._prefill(chunks, generation), optimistic)
         epoch.closed.clear()
         epoch.next_step += 1
-        if not self._chunks:
-            return _flight(plan, self.decode, self.decode_lens, self.decode, generation)
-        return _flight(
-            plan,
-            np.concatenate([self.decode, slots]),
-            np.concatenate([self.decode_lens, ends]),
-            np.concatenate([self.decode, slots[samples == 1]]),
-            generation,
+        rows = sampling = self.decode
+        drafts = self.drafts
+        if self._chunks:
+            new = slots[samples == 1]
+            rows, sampling = np.concatenate([rows, slots]), np.concatenate([sampling, new])
+            drafts = np.concatenate([drafts, np.zeros(len(new), np.int32)])
+        return Flight(
+            step=plan.step,
+            plan=plan,
+            slots=rows,
+            prefill=slots.astype(np.intp),
+            ends=ends,
+            sampling=sampling,
+            drafts=drafts,
+            slots_column=sampling.astype("<i4").tobytes(),
+            generations_column=generation[sampling].tobytes(),
         )
 
-    def _plan(self, epoch: Epoch, incarnation: int, prefill: PrefillRows) -> ExactPlan:
-        return ExactPlan(
-            incarnation=incarnation,
-            epoch=epoch.number,
-            step=epoch.next_step,
-            opened=tuple(self.opened),
-            closed=_column(epoch.closed),
-            blocks=self._block_delta(epoch.next_step + 1),
-            prefill=prefill,
-            decode_slots=self.decode.astype("<i4").tobytes(),
-            decode_generations=epoch.slots.generation[self.decode].tobytes(),
-            draft_counts=bytes(4 * len(self.decode)),
-            decode_lens=ExactSeqLens(self.decode_lens.tobytes()),
-        )
+    def _plan(self, epoch: Epoch, incarnation: int, prefill: PrefillRows, optimistic: bool) -> Plan:
+        shared: dict[str, Any] = {
+            "incarnation": incarnation,
+            "epoch": epoch.number,
+            "step": epoch.next_step,
+            "opened": tuple(self.opened),
+            "closed": _column(epoch.closed),
+            "blocks": self._block_delta(epoch.next_step + 1),
+            "prefill": prefill,
+            "decode_slots": self.decode.astype("<i4").tobytes(),
+            "decode_generations": epoch.slots.generation[self.decode].tobytes(),
+            "draft_counts": self.drafts.tobytes(),
+        }
+        lens = self.decode_lens.tobytes()
+        if optimistic:
+            return OptimisticPlan(**shared, decode_bound=SeqLensUpperBound(lens))
+        return ExactPlan(**shared, decode_lens=ExactSeqLens(lens))
 
     def _prefill(self, chunks: Ints, generation: Ints) -> PrefillRows:
         if not self._chunks:
@@ -115,18 +135,6 @@ class Sheet:
             counts=counts.tobytes(),
             blocks=_column(self._blocks),
         )
-
-
-def _flight(plan: ExactPlan, slots: Rows, lens: Ints, sampling: Rows, generation: Ints) -> Flight:
-    return Flight(
-        step=plan.step,
-        plan=plan,
-        slots=slots,
-        lens=lens,
-        sampling=sampling,
-        slots_column=sampling.astype("<i4").tobytes(),
-        generations_column=generation[sampling].tobytes(),
-    )
 
 
 def _columns(rows: Sequence[tuple[int, ...]], width: int) -> Ints:

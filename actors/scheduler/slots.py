@@ -35,7 +35,9 @@ class Slots:
 
     settled: tokens that are known, prompt included. min_in_flight, max_in_flight: tokens that steps in
     flight add to them at least and at most: equal unless tokens are speculated. computed: tokens whose
-    KV has been planned. kv: tokens whose KV steps that settled have written.
+    KV has been planned, every draft counted as if it were right. kv: tokens whose KV steps that settled
+    have written.
+    held: drafts that wait at the worker. drafted, accepted: drafts verified, and those that were right.
     steps: steps in flight that name the slot. last_step: the newest step that named it.
     room: tokens that its blocks hold. token_limit: settled never passes it; ceiling: the same for the
     context and the credit, which nothing in flight may pass either.
@@ -57,6 +59,9 @@ class Slots:
         self.max_in_flight: Ints = np.zeros(count, np.int32)
         self.computed: Ints = np.zeros(count, np.int32)
         self.kv: Ints = np.zeros(count, np.int32)
+        self.held: Ints = np.zeros(count, np.int32)
+        self.drafted: Ints = np.zeros(count, np.int32)
+        self.accepted: Ints = np.zeros(count, np.int32)
         self.steps: Ints = np.zeros(count, np.int32)
         self.last_step = np.zeros(count, np.int64)
         self.room: Ints = np.zeros(count, np.int32)
@@ -109,6 +114,8 @@ class Slots:
         self.computed[slot] = self.kv[slot] = cached
         self.room[slot] = len(blocks) * block_size
         self.token_limit[slot] = request.token_limit
+        self.held[slot] = 0
+        self.drafted[slot], self.accepted[slot] = request.drafted, request.accepted
         self.request_ids[slot] = request.id
         self.prompt_len[slot] = request.prompt_len
         self.active[slot] = True
@@ -122,6 +129,7 @@ class Slots:
         """Move the request out, with its tokens. No step in flight may name the slot."""
         request = self.request(slot)
         request.tokens = self.tokens[slot, : self.settled[slot]].copy()
+        request.drafted, request.accepted = int(self.drafted[slot]), int(self.accepted[slot])
         request.slot = -1
         for flag in (self.active, self.decoding, self.leaving, self.dropped):
             flag[slot] = False
@@ -130,13 +138,17 @@ class Slots:
         self._free.append(slot)
         return request
 
-    def append(self, rows: Rows, tokens: Ints) -> None:
-        """One more settled token for each of these slots."""
+    def append(self, rows: Rows, counts: Ints, tokens: Ints) -> None:
+        """More settled tokens: so many for each of these slots, [N], row after row, [sum(counts)]."""
         at = self.settled[rows]
-        if at.size and (width := int(at.max())) >= self.tokens.shape[1]:
-            self.tokens = _widened(self.tokens, width + 1, 0)
-        self.tokens[rows, at] = tokens
-        self.settled[rows] = at + 1
+        ends = at + counts
+        self.tokens = _widened(self.tokens, int(ends.max(initial=0)), 0)
+        if len(tokens) > len(rows):
+            within = np.arange(len(tokens)) - np.repeat(counts.cumsum() - counts, counts)
+            self.tokens[np.repeat(rows, counts), np.repeat(at, counts) + within] = tokens
+        else:
+            self.tokens[rows, at] = tokens
+        self.settled[rows] = ends
 
 
 def _widened(table: Ints, width: int, fill: int) -> Ints:

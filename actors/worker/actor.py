@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -12,28 +12,44 @@ import anyio.to_thread
 from optimist.actors.base import Actor
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Executor, Outcome, Ticket
-from optimist.actors.worker.core import StepOrder, Verdict, step_result
+from optimist.actors.worker.core import StepOrder, Verdict
+from optimist.actors.worker.desk import Desk, Due
+from optimist.actors.worker.late_drafts import Lack
+from optimist.actors.worker.pulse import Pulse
 from optimist.messages.base import ActorMessage
 from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
 from optimist.messages.control import Resync
+from optimist.messages.drafting import Accepted, Drafts
 from optimist.messages.results import Capacity, StepResult
 from optimist.transport.base import Inbox, Ref
 
-T = TypeVar("T")
+FIRST_STEP_S = 0.01
+"""what a step is taken to last before one was measured"""
+
+STEP_WEIGHT = 0.2
+"""of the newest step in the measured time of a step"""
 
 
-class Worker(Actor[Batch | Resync]):
+class Worker(Actor[Batch | Drafts | Resync]):
     """Owns the device. An exception of the executor ends it: the supervisor starts another.
 
-    With a loop: `run`. Without: `accept` a batch, wait for its ticket, send its `result`.
+    With a loop: `run`. Without: `receive` messages; while something is `due`, `submit` it; wait for its
+    ticket and `tell` the outcome; `report` what waited for drafts.
     """
 
     name: ClassVar[str] = "worker"
-    accepts: ClassVar[tuple[type[ActorMessage], ...]] = (ExactBatch, OptimisticBatch, Resync)
+    accepts: ClassVar[tuple[type[ActorMessage], ...]] = (
+        ExactBatch,
+        OptimisticBatch,
+        Drafts,
+        Resync,
+    )
     emits: ClassVar[tuple[tuple[str, type[ActorMessage]], ...]] = (
         ("scheduler", StepResult),
         ("scheduler", Capacity),
         ("scheduler", Resync),
+        ("proposer", Accepted),
+        ("proposer", Capacity),
     )
 
     def __init__(
@@ -43,40 +59,50 @@ class Worker(Actor[Batch | Resync]):
         *,
         scheduler: Ref[StepResult | Capacity | Resync],
         executor: Executor,
+        proposer: Ref[Accepted | Capacity] | None = None,
     ) -> None:
+        """proposer: who drafts on the host; None when nobody does."""
         super().__init__(incarnation)
         self.config = config
         self.order = StepOrder(incarnation)
+        self.desk = Desk(incarnation, executor.limits, scheduler, proposer)
         self.ignored = 0
         """messages of a kind that it does not take"""
         self._scheduler = scheduler
         self._executor = executor
-        self._batches: _Handover[Batch] = _Handover()
-        self._running: _Handover[_Running] = _Handover()
+        self._running: deque[Running] = deque()
+        self._pulse = Pulse()
+        self._step_s = FIRST_STEP_S
         self._idle_since = 0.0
 
     def started(self) -> None:
-        self._scheduler.send(Capacity(incarnation=self.incarnation, **self._limits()))
+        self._say_capacity()
+        self.desk.greet()
 
-    def receive(self, message: Batch | Resync) -> None:
+    def receive(self, message: Batch | Drafts | Resync) -> None:
         match message:
+            case Resync(actor="proposer"):
+                self.desk.greet()
             case Resync():
-                self.started()
+                self._say_capacity()
+            case Drafts():
+                self.desk.take(message)
             case ExactBatch() | OptimisticBatch():
                 if self._may_run(message):
-                    self._batches.put(message)
+                    self.desk.put(message)
             case _:
                 self.ignored += 1
+        self._pulse.beat()
 
-    def accept(self, batch: Batch) -> Ticket | None:
-        """Submit a batch whose turn it is; None for any other. Raises what the executor raises."""
-        return self._submit(batch).ticket if self._may_run(batch) else None
+    def submit(self, due: Due) -> Running:
+        """Enqueue a batch on the device. Raises what the executor raises."""
+        submitted = time.perf_counter()
+        if due.batch.step == 0:
+            self._executor.reset()
+        ticket = self._executor.submit(due.batch, due.drafts)
+        return Running(due.batch, ticket, submitted)
 
-    def result(self, batch: Batch, outcome: Outcome, step_us: int = 0) -> StepResult:
-        """The message that carries an outcome."""
-        return step_result(self.incarnation, batch, outcome, step_us)
-
-    async def run(self, inbox: Inbox[Batch | Resync]) -> None:
+    async def run(self, inbox: Inbox[Batch | Drafts | Resync]) -> None:
         """Listen on the loop, compute in one thread, and close the executor when the inbox ends.
 
         A device that is still busy when `submit` returns is waited for in a second thread, so that
@@ -96,8 +122,9 @@ class Worker(Actor[Batch | Resync]):
         finally:
             self._executor.close()
 
-    def _limits(self) -> dict[str, int]:
-        return self._executor.limits._asdict()
+    def _say_capacity(self) -> None:
+        limits = self._executor.limits._asdict()
+        self._scheduler.send(Capacity(incarnation=self.incarnation, **limits))
 
     def _may_run(self, batch: Batch) -> bool:
         verdict = self.order.judge(batch.epoch, batch.step)
@@ -115,39 +142,61 @@ class Worker(Actor[Batch | Resync]):
     async def _compute(self) -> None:
         limiter = anyio.CapacityLimiter(1)
         while True:
-            batch = await self._batches.take()
-            self._scheduler.send(await anyio.to_thread.run_sync(self._step, batch, limiter=limiter))
+            due = await self._due()
+            await self._tell(await anyio.to_thread.run_sync(self._step, due, limiter=limiter))
 
     async def _enqueue(self) -> None:
         limiter = anyio.CapacityLimiter(1)
         while True:
-            batch = await self._batches.take()
-            self._running.put(await anyio.to_thread.run_sync(self._submit, batch, limiter=limiter))
+            due = await self._due()
+            self._running.append(await anyio.to_thread.run_sync(self.submit, due, limiter=limiter))
+            self._pulse.beat()
 
     async def _read(self) -> None:
         limiter = anyio.CapacityLimiter(1)
         while True:
-            running = await self._running.take()
-            self._scheduler.send(
-                await anyio.to_thread.run_sync(self._finish, running, limiter=limiter)
-            )
+            while not self._running:
+                await self._pulse.wait()
+            running = self._running.popleft()
+            await self._tell(await anyio.to_thread.run_sync(self._finish, running, limiter=limiter))
 
-    def _step(self, batch: Batch) -> StepResult:
-        return self._finish(self._submit(batch))
+    async def _due(self) -> Due:
+        """The next batch, as soon as its drafts are there or have been waited for long enough."""
+        while not self.desk.waiting or self.desk.lacks() is Lack.RESULT:
+            await self._pulse.wait()
+        if self.desk.lacks() is Lack.DRAFTS:
+            with anyio.move_on_after(self._patience()):
+                while self.desk.lacks() is Lack.DRAFTS:
+                    await self._pulse.wait()
+        due = self.desk.due(give_up=True)
+        assert due is not None
+        return due
 
-    def _submit(self, batch: Batch) -> _Running:
-        submitted = time.perf_counter()
-        if batch.step == 0:
-            self._executor.reset()
-        return _Running(batch, self._executor.submit(batch), submitted)
+    async def _tell(self, done: Done) -> None:
+        self._step_s += STEP_WEIGHT * (done.step_us / 1e6 - self._step_s)
+        self.desk.tell(done.batch, done.outcome, done.step_us)
+        self._pulse.beat()
+        if self.desk.holds():
+            with anyio.move_on_after(self._patience()):
+                while self.desk.holds():
+                    await self._pulse.wait()
+                    self.desk.report()
+            self.desk.report(give_up=True)
 
-    def _finish(self, running: _Running) -> StepResult:
+    def _patience(self) -> float:
+        """Seconds that drafts are waited for."""
+        return self.config.draft_wait * self._step_s
+
+    def _step(self, due: Due) -> Done:
+        return self._finish(self.submit(due))
+
+    def _finish(self, running: Running) -> Done:
         outcome = running.ticket.wait()
         begun, self._idle_since = max(running.submitted, self._idle_since), time.perf_counter()
-        return self.result(running.batch, outcome, int(1e6 * (self._idle_since - begun)))
+        return Done(running.batch, outcome, int(1e6 * (self._idle_since - begun)))
 
 
-class _Running(NamedTuple):
+class Running(NamedTuple):
     """A step on the device. submitted: seconds of the performance counter."""
 
     batch: Batch
@@ -155,23 +204,12 @@ class _Running(NamedTuple):
     submitted: float
 
 
-class _Handover(Generic[T]):
-    """What one task leaves for another, in order. As long as the credit of those who send."""
+class Done(NamedTuple):
+    """A step whose tokens are readable."""
 
-    def __init__(self) -> None:
-        self._items: deque[T] = deque()
-        self._wake: anyio.Event | None = None
-
-    def put(self, item: T) -> None:
-        self._items.append(item)
-        if self._wake is not None:
-            self._wake.set()
-
-    async def take(self) -> T:
-        while not self._items:
-            self._wake = anyio.Event()
-            await self._wake.wait()
-        return self._items.popleft()
+    batch: Batch
+    outcome: Outcome
+    step_us: int
 
 
 def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 from optimist.actors.worker.base import Outcome
-from optimist.messages.base import column
+from optimist.messages.base import EMPTY, column
 from optimist.messages.batches import Batch
 from optimist.messages.results import StepResult
 
@@ -56,6 +56,7 @@ def step_result(incarnation: int, batch: Batch, outcome: Outcome, step_us: int) 
         token_counts=column(outcome.token_counts),
         token_ids=column(outcome.token_ids),
         drafts_run=column(outcome.drafts_run),
+        drafts_held=EMPTY if outcome.drafts_held is None else column(outcome.drafts_held),
         logprobs=outcome.logprobs,
         step_us=step_us,
     )

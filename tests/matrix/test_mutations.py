@@ -29,6 +29,7 @@ from optimist.messages.plans import Plan
 from optimist.messages.requests import Admit
 from optimist.testing.conformance import check_parts
 from optimist.testing.integer_model import IntegerExecutor
+from optimist.testing.integer_rows import Longs, StepRows
 from optimist.testing.late_device import LateDevice, LateTicket
 from optimist.testing.matrix import MatrixRed, cells, pairwise
 from optimist.testing.outcomes import Sampled
@@ -60,10 +61,8 @@ def test_without_a_mistake_everything_is_green() -> None:
 class WrongLength(IntegerExecutor):
     """Takes a row for one token longer than it is, once in eight tokens."""
 
-    def _ends(
-        self, slots: NDArray[np.int64], queries: NDArray[np.int64], batch: ExactBatch
-    ) -> NDArray[np.int64]:
-        ends = super()._ends(slots, queries, batch)
+    def _ends(self, rows: StepRows, batch: Batch) -> Longs:
+        ends = super()._ends(rows, batch)
         ends[ends % 8 == 0] += 1
         return ends
 
@@ -89,9 +88,11 @@ class NoiseByStep(IntegerExecutor):
 
     drawn = 0
 
-    def _sample(self, slot: int, fold: int) -> Sampled:
+    def _verify(
+        self, row: int, slot: int, position: int, drafts: list[int], folds: list[int]
+    ) -> Sampled:
         self.drawn += 1
-        return super()._sample(slot, fold + self.drawn)
+        return super()._verify(row, slot, position, drafts, [fold + self.drawn for fold in folds])
 
 
 class ReadsAhead(LateDevice):
@@ -158,21 +159,24 @@ def repeats_after_preemption(self: Departures, slot: int) -> None:
 
 def lens_of_settled(self: Planner, sheet: Sheet) -> None:
     """Takes the settled length for the current one."""
-    rows = self._growth.grow(self._decode_rows(), sheet)
-    sheet.decode, sheet.decode_lens = rows, self._epoch.slots.settled[rows]
-    self._epoch.slots.computed[rows] = self._epoch.slots.settled[rows]
+    ORIGINAL_DECODE(self, sheet)
+    sheet.decode_lens = self._epoch.slots.settled[sheet.decode]
+    self._epoch.slots.computed[sheet.decode] = sheet.decode_lens
 
 
-def finishes_in_flight(self: Settlement, rows: Any, tokens: Any) -> Any:
+ORIGINAL_DECODE: Callable[[Planner, Sheet], None] = vars(Planner)["_decode"]
+
+
+def finishes_in_flight(self: Settlement, rows: Any, counts: Any, grid: Any) -> Any:
     """Ends a request on tokens that have not settled."""
+    cut = ORIGINAL_CUT(self, rows, counts, grid)
     slots = self._epoch.slots
-    slots.settled[rows] += slots.max_in_flight[rows]
-    finish = ORIGINAL_FINISHED(self, rows, tokens)
-    slots.settled[rows] -= slots.max_in_flight[rows]
-    return finish
+    most = slots.settled[rows] + cut.keep + slots.max_in_flight[rows]
+    early = np.flatnonzero(most >= slots.token_limit[rows]).tolist()
+    return cut._replace(finish=dict.fromkeys(early, "length") | cut.finish)
 
 
-ORIGINAL_FINISHED: Callable[[Settlement, Any, Any], Any] = vars(Settlement)["_finished"]
+ORIGINAL_CUT: Callable[[Settlement, Any, Any, Any], Any] = vars(Settlement)["_cut"]
 
 
 def any_prefix(self: PrefixCache, parent: object, digest: bytes, tokens: bytes) -> Entry | None:
@@ -189,12 +193,13 @@ def whole_prompt(self: Admission, request: Request) -> list[Entry]:
     return self._epoch.cache.match(digests, request.tokens, request.salt, blocks)
 
 
-def too_far(self: Growth, slot: int, sheet: Sheet) -> None:
+def too_far(self: Growth, slot: int, count: int, sheet: Sheet) -> None:
     """Puts a new block one place too far into the table."""
-    block, held = self._epoch.pool.take(), self._epoch.slots.blocks[slot]
-    sheet.give(slot, len(held) + 1, [block])
-    held.append(block)
-    self._epoch.slots.room[slot] += self._epoch.block_size
+    held = self._epoch.slots.blocks[slot]
+    blocks = [self._epoch.pool.take() for _ in range(count)]
+    sheet.give(slot, len(held) + 1, blocks)
+    held.extend(blocks)
+    self._epoch.slots.room[slot] += count * self._epoch.block_size
 
 
 def without_credit(admit: Admit, arrival: int) -> Request:
@@ -219,7 +224,7 @@ PLANTED: Sequence[tuple[Any, str, Any]] = [
     (Departures, "_leave", frees_blocks_early),
     (Departures, "settle", repeats_after_preemption),
     (Planner, "_decode", lens_of_settled),
-    (Settlement, "_finished", finishes_in_flight),
+    (Settlement, "_cut", finishes_in_flight),
     (PrefixCache, "find", any_prefix),
     (Admission, "_hits", whole_prompt),
     (Growth, "_give", too_far),

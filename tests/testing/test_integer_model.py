@@ -132,7 +132,7 @@ def test_a_block_handed_out_anew_changes_tokens_where_nothing_is_checked() -> No
 def test_a_query_token_without_a_block_is_refused() -> None:
     driver = hand()
     driver.open(0, PROMPT, [0, 1])
-    with pytest.raises(Violation, match="no block"):
+    with pytest.raises(Violation, match="too few"):
         driver.run([Row(0, 9)])
 
 

@@ -42,7 +42,7 @@ class IntegerCache:
         positions: NDArray[np.int64],
         tokens: NDArray[np.int64],
     ) -> Hashes:
-        """Write both layers of the query tokens, then fold each row's second layer, [R].
+        """Write both layers of the query tokens; the fold over the second up to each of them, [Q].
 
         table: blocks of each row, [R, B]. ends: tokens of each row with its query, [R].
         rows, positions, tokens: of the query tokens, [Q].
@@ -54,8 +54,9 @@ class IntegerCache:
         self._first[blocks, offsets] = kv
         folds = self._terms(self._first, table, ends).cumsum(axis=1, dtype=np.uint64)
         self._second[blocks, offsets] = second_kvs(kv, folds[rows, positions])
-        total: Hashes = self._terms(self._second, table, ends).sum(axis=1, dtype=np.uint64)
-        return total
+        folds = self._terms(self._second, table, ends).cumsum(axis=1, dtype=np.uint64)
+        upto: Hashes = folds[rows, positions]
+        return upto
 
     def _terms(self, layer: Hashes, table: NDArray[np.int32], ends: NDArray[np.int64]) -> Hashes:
         width = -(-int(ends.max(initial=0)) // self._block_size)

@@ -7,6 +7,7 @@ fields of IntegerModel, and those of IntegerExecutor.load.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -14,16 +15,21 @@ from numpy.typing import NDArray
 
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Executor, Limits, Outcome, Progress, RowDrafts, Ticket
-from optimist.messages.base import Column, ints
-from optimist.messages.batches import Batch, ExactBatch
+from optimist.messages.base import ints
+from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
 from optimist.messages.errors import ConfigError
-from optimist.messages.slots import BlockDelta, OpenedSlot
-from optimist.testing.integer_cache import IntegerCache, Violation
+from optimist.testing.hashing import Hashes
+from optimist.testing.integer_cache import Violation
+from optimist.testing.integer_rows import Longs, StepRows, rows_of
 from optimist.testing.integer_rule import IntegerModel
+from optimist.testing.integer_state import UNKNOWN, IntegerState
 from optimist.testing.outcomes import Sampled, outcome_of
 
-UNKNOWN = -1
-"""the last sampled token of a slot that has sampled none"""
+REMEMBERED = 8
+"""steps whose lengths are kept"""
+
+Drafter = Callable[[list[int], int], Sequence[int]]
+"""what may come behind these tokens, exactly so many"""
 
 
 class _Done(NamedTuple):
@@ -33,23 +39,31 @@ class _Done(NamedTuple):
         return self.outcome
 
 
-class IntegerExecutor(Executor):
+class IntegerExecutor(IntegerState, Executor):
     """Holds per slot what a device holds, and goes by that: what a batch says is checked against it.
 
     checked: a batch that contradicts the device raises Violation. Otherwise the device wins, and the
     tokens tell. sleep_ms: how long each step takes beyond its computation.
+    drafter: drafts on the device, where the host brings no drafts.
+    lengths: of the last few steps, by epoch and step: the true length of each slot with its query.
     """
 
     def __init__(
-        self, limits: Limits, model: IntegerModel, *, checked: bool = True, sleep_ms: float = 0.0
+        self,
+        limits: Limits,
+        model: IntegerModel,
+        *,
+        checked: bool = True,
+        sleep_ms: float = 0.0,
+        drafter: Drafter | None = None,
     ) -> None:
-        self.limits = limits
+        super().__init__(limits, checked=checked)
         self.model = model
-        self.cache = IntegerCache(limits.num_blocks, limits.block_size, checked=checked)
         self.closed = False
-        self._checked = checked
         self._sleep_s = sleep_ms / 1000
-        self.reset()
+        self._drafter = drafter
+        self._held = None if drafter is None else limits.max_model_len
+        self.lengths: dict[tuple[int, int], dict[int, int]] = {}
 
     @classmethod
     def load(cls, config: WorkerConfig, progress: Progress) -> Self:
@@ -77,29 +91,14 @@ class IntegerExecutor(Executor):
 
     def submit(self, batch: Batch, drafts: RowDrafts | None = None) -> Ticket:
         """Compute a step at once. Raises Violation, see the class."""
-        if not isinstance(batch, ExactBatch):
-            raise Violation(f"submit: expected an ExactBatch, got {type(batch).__name__}")
         if self.closed:
             raise Violation("submit: the executor has been closed")
         if self._sleep_s:
             time.sleep(self._sleep_s)
-        self._close(batch.closed)
-        for opened in batch.opened:
-            self._open(opened)
-        self._apply(batch.blocks)
-        return _Done(self._run(batch))
-
-    def reset(self) -> None:
-        slots, length = self.limits.max_slots, self.limits.max_model_len
-        width = -(-length // self.limits.block_size)
-        self.version = 0
-        self.computed = np.zeros(slots, np.int64)
-        self.known = np.zeros(slots, np.int64)
-        self.tokens = np.zeros((slots, length + 1), np.int64)
-        self.last = np.full(slots, UNKNOWN, np.int64)
-        self.table = np.full((slots, width), self.cache.unset, np.int32)
-        self.opened: dict[int, OpenedSlot] = {}
-        self.cache.poison()
+        self.move(batch)
+        if drafts is None and self._drafter is not None:
+            drafts = self._own_drafts(batch, self._drafter)
+        return _Done(self._run(batch, rows_of(batch, drafts)))
 
     def close(self) -> None:
         self.closed = True
@@ -108,114 +107,137 @@ class IntegerExecutor(Executor):
         """Overwrite the KV of these blocks: nobody may read them before they are written again."""
         self.cache.poison(blocks)
 
-    def _close(self, closed: Column) -> None:
-        for slot in ints(closed).tolist():
-            self._require(slot in self.opened, f"closed: slot {slot} is not open")
-            self.opened.pop(slot, None)
-            self.computed[slot] = self.known[slot] = 0
-            self.last[slot] = UNKNOWN
-            self.table[slot] = self.cache.unset
+    def _own_drafts(self, batch: Batch, drafter: Drafter) -> RowDrafts:
+        """What the device's own proposer drafts: as much as the batch has room for."""
+        ids: list[int] = []
+        room = ints(batch.draft_counts)
+        for slot, count in zip(ints(batch.slots)[: batch.num_decodes].tolist(), room, strict=True):
+            tokens = self.tokens[slot, : self.known[slot]].tolist()
+            ids += drafter(tokens, int(count))
+        return RowDrafts(room, np.array(ids, np.int32))
 
-    def _open(self, opened: OpenedSlot) -> None:
-        slot, tokens = opened.slot, ints(opened.token_ids)
-        self._require(slot not in self.opened, f"opened: slot {slot} is already open")
-        self._require(
-            opened.cached_len < len(tokens) and opened.cached_len % self.limits.block_size == 0,
-            f"opened: slot {slot} has {len(tokens)} tokens, of them {opened.cached_len} cached",
-        )
-        self.opened[slot] = opened
-        self.computed[slot], self.known[slot] = opened.cached_len, len(tokens)
-        self.tokens[slot, : len(tokens)] = tokens
+    def _run(self, batch: Batch, rows: StepRows) -> Outcome:
+        if not len(rows.slots):
+            return outcome_of([], held=self._held)
+        self.check_slots(rows)
+        ends = self._ends(rows, batch)
+        self._check_rows(rows, ends, batch)
+        self._remember(batch, rows, ends)
+        positions, tokens = rows.positions(ends), self._query(rows, ends)
+        folds = self.cache.attend(self.table[rows.slots], ends, rows.token_rows, positions, tokens)
+        sampled = self._sample(rows, ends, folds)
+        rejected = np.zeros(len(ends), np.int64)
+        for row in sampled:
+            rejected[row.row] = row.drafted + 1 - len(row.tokens)
+        self.computed[rows.slots] = self._advanced(ends, rejected)
+        return outcome_of(sampled, held=self._held)
 
-    def _apply(self, delta: BlockDelta) -> None:
-        self._require(
-            delta.version == self.version + 1,
-            f"blocks: version {delta.version} came to a table of version {self.version}",
-        )
-        self.version = delta.version
-        slots, offsets, counts = ints(delta.slots), ints(delta.offsets), ints(delta.counts)
-        blocks, start = ints(delta.blocks), 0
-        for slot, offset, count in zip(slots, offsets, counts, strict=True):
-            self._assign(int(slot), int(offset), blocks[start : start + count])
-            start += count
+    def _advanced(self, ends: Longs, rejected: Longs) -> Longs:
+        """Tokens computed of each row when the step is over: what was rejected does not count, [R]."""
+        return ends - rejected
 
-    def _assign(self, slot: int, offset: int, blocks: NDArray[np.int32]) -> None:
-        self._require(slot in self.opened, f"blocks: slot {slot} is not open")
-        self._require(
-            bool((self.table[slot, offset : offset + len(blocks)] == self.cache.unset).all()),
-            f"blocks: an entry of slot {slot} from {offset} is already set",
-        )
-        self.table[slot, offset : offset + len(blocks)] = blocks
-        cached = self.opened[slot].cached_len // self.limits.block_size
-        self.cache.poison(blocks[max(0, cached - offset) :])
-
-    def _run(self, batch: ExactBatch) -> Outcome:
-        slots = ints(batch.slots).astype(np.int64)
-        if not len(slots):
-            return outcome_of([])
-        self._check_slots(slots, ints(batch.generations))
-        queries = np.diff(ints(batch.query_start_loc)).astype(np.int64)
-        ends = self._ends(slots, queries, batch)
-        self._check_rows(slots, ends, batch)
-        rows = np.repeat(np.arange(len(slots)), queries)
-        first = np.repeat(ends - queries.cumsum(), queries)
-        positions = first + np.arange(len(rows))
-        tokens = self.tokens[slots[rows], positions]
-        tokens[: batch.num_decodes] = self.last[slots[: batch.num_decodes]]
-        folds = self.cache.attend(self.table[slots], ends, rows, positions, tokens)
-        self.computed[slots] = ends
-        chosen = np.flatnonzero(ints(batch.samples))
-        return outcome_of([self._sample(int(slots[i]), int(folds[i])) for i in chosen])
-
-    def _ends(
-        self, slots: NDArray[np.int64], queries: NDArray[np.int64], batch: ExactBatch
-    ) -> NDArray[np.int64]:
-        """Tokens of each row after the step: decode rows go by the device, prefill rows by the batch."""
-        ends = self.computed[slots] + queries
-        said = batch.seq_lens.exact().astype(np.int64)
-        wrong = np.flatnonzero(ends != said)
+    def _ends(self, rows: StepRows, batch: Batch) -> Longs:
+        """Tokens of each row with its query: decode rows go by the device, prefill rows by the batch."""
+        ends = self.computed[rows.slots] + rows.queries
+        border = len(ends) - len(rows.said)
+        wrong = border + np.flatnonzero(ends[border:] != rows.said)
         if len(wrong):
             row = int(wrong[0])
-            self._require(
-                False, f"row {row}: {said[row]} tokens announced, the device has {ends[row]}"
-            )
-        ends[batch.num_decodes :] = said[batch.num_decodes :]
+            said = rows.said[row - border]
+            self.require(False, f"row {row}: {said} tokens announced, the device has {ends[row]}")
+        prefill = len(ends) - rows.num_decodes
+        ends[rows.num_decodes :] = rows.said[len(rows.said) - prefill :]
         return ends
 
-    def _sample(self, slot: int, fold: int) -> Sampled:
-        opened, position = self.opened[slot], int(self.computed[slot])
-        token = self.model.choose(fold, position, position - opened.prompt_len, opened.sampling)
-        self.tokens[slot, position] = self.last[slot] = token
-        self.known[slot] = position + 1
-        wanted = opened.sampling.logprobs
-        logprobs = self.model.logprobs(token, position, wanted) if wanted >= 0 else None
-        return Sampled(slot, opened.generation, token, logprobs)
+    def _query(self, rows: StepRows, ends: Longs) -> Longs:
+        """The query tokens, [Q]: of decode rows the token sampled last and drafts, of others known ones."""
+        tokens = self.tokens[rows.slots[rows.token_rows], rows.positions(ends)]
+        starts = rows.queries.cumsum() - rows.queries
+        drafted = np.arange(len(tokens)) < rows.queries[: rows.num_decodes].sum()
+        drafted[starts] = False
+        tokens[starts[: rows.num_decodes]] = self.last[rows.slots[: rows.num_decodes]]
+        tokens[drafted] = rows.drafts.ids
+        return tokens
 
-    def _check_slots(self, slots: NDArray[np.int64], generations: NDArray[np.int32]) -> None:
-        self._require(len(set(slots.tolist())) == len(slots), "slots: a slot has two rows")
-        for slot, generation in zip(slots.tolist(), generations.tolist(), strict=True):
-            opened = self.opened.get(slot)
-            self._require(opened is not None, f"slots: slot {slot} is not open")
-            self._require(
-                opened is not None and opened.generation == generation,
-                f"slots: slot {slot} is not of generation {generation}",
+    def _sample(self, rows: StepRows, ends: Longs, folds: Hashes) -> list[Sampled]:
+        """New tokens of the rows that sample: each draft is compared with what is sampled in its place."""
+        last = rows.queries.cumsum() - 1
+        drafts = np.split(rows.drafts.ids, rows.drafts.counts.cumsum()[:-1])
+        found = []
+        for row in np.flatnonzero(rows.samples).tolist():
+            own = drafts[row].tolist() if row < rows.num_decodes else []
+            at = folds[last[row] - len(own) : last[row] + 1].tolist()
+            found.append(
+                self._verify(row, int(rows.slots[row]), int(ends[row]) - len(own), own, at)
             )
+        return found
 
-    def _check_rows(
-        self, slots: NDArray[np.int64], ends: NDArray[np.int64], batch: ExactBatch
-    ) -> None:
-        known, samples = self.known[slots], ints(batch.samples)
-        decodes = slots[: batch.num_decodes]
-        self._require(
+    def _verify(
+        self, row: int, slot: int, position: int, drafts: list[int], folds: list[int]
+    ) -> Sampled:
+        """Tokens from `position` on, up to the first that differs from its draft, and behind the last."""
+        opened, tokens = self.opened[slot], list[int]()
+        for place, fold in enumerate(folds):
+            at = position + place
+            token = self.model.choose(fold, at, at - opened.prompt_len, opened.sampling)
+            tokens.append(token)
+            if place == len(drafts) or token != drafts[place]:
+                break
+        self.tokens[slot, position : position + len(tokens)] = tokens
+        self.last[slot], self.known[slot] = tokens[-1], position + len(tokens)
+        wanted = opened.sampling.logprobs
+        logprobs = [
+            self.model.logprobs(token, position + i, wanted) if wanted >= 0 else None
+            for i, token in enumerate(tokens)
+        ]
+        return Sampled(row, slot, opened.generation, tokens, len(drafts), logprobs)
+
+    def _remember(self, batch: Batch, rows: StepRows, ends: Longs) -> None:
+        """Keep the true lengths of the last few steps."""
+        self.lengths[batch.epoch, batch.step] = dict(
+            zip(rows.slots.tolist(), ends.tolist(), strict=True)
+        )
+        if len(self.lengths) > REMEMBERED:
+            del self.lengths[next(iter(self.lengths))]
+
+    def _check_rows(self, rows: StepRows, ends: Longs, batch: Batch) -> None:
+        known, border = self.known[rows.slots], rows.num_decodes
+        decodes, drafts = rows.slots[:border], rows.drafts.counts
+        self.require(
             bool((self.last[decodes] != UNKNOWN).all()), "a row decodes before it has sampled"
         )
-        self._require(not ints(batch.draft_counts).any(), "draft_counts: drafts are not supported")
-        self._require(bool((ends <= known).all()), "a row computes a token that nobody knows yet")
-        self._require(
-            bool(((ends == known) == (samples != 0)).all()),
+        exact = isinstance(batch, ExactBatch)
+        room = ints(batch.draft_counts)
+        self.require(
+            bool((drafts == room if exact else drafts <= room).all()), "draft_counts: other drafts"
+        )
+        self.require(
+            bool((ends[:border] - drafts == known[:border]).all()),
+            "a row decodes past the token that it sampled last",
+        )
+        ends, known = ends[border:], known[border:]
+        self.require(bool((ends <= known).all()), "a row computes a token that nobody knows yet")
+        self.require(
+            bool(((ends == known) == rows.samples[border:]).all()),
             "samples: a row samples exactly when its last known token is computed",
         )
+        self._check_sizes(rows, batch)
 
-    def _require(self, good: bool, message: str) -> None:
-        if self._checked and not good:
-            raise Violation(message)
+    def _check_sizes(self, rows: StepRows, batch: Batch) -> None:
+        """Bounds decide sizes: they must suffice, and every block up to them must be there."""
+        size, border = self.limits.block_size, rows.num_decodes
+        lens = rows.said
+        if isinstance(batch, OptimisticBatch):
+            # bound, check: the bound itself is held against the lengths of the device
+            bound = batch.bound.sizing_array(reader="testing.integer_model")
+            lens = np.concatenate([bound, lens])
+            ends = self.computed[rows.slots[:border]] + rows.queries[:border]
+            self.require(bool((ends <= bound).all()), "bound: a row is longer than its bound")
+        blocks = -(-lens // size)
+        # bound, check: it must suffice for the longest row
+        self.require(batch.max_blocks >= blocks.max(), "max_blocks: too few for the longest row")
+        # bound, check: it must suffice for the longest query
+        self.require(batch.max_query_len >= rows.queries.max(), "max_query_len: too short")
+        table = self.table[rows.slots] == self.cache.unset
+        missing = table & (np.arange(table.shape[1]) < blocks[:, None])
+        self.require(not missing.any(), "blocks: a row has too few for its length or bound")

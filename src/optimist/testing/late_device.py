@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Executor, Outcome, Progress, RowDrafts, Ticket
+from optimist.actors.worker.late_drafts import sampling_slots
 from optimist.messages.base import ints
-from optimist.messages.batches import Batch, ExactBatch
+from optimist.messages.batches import Batch
 from optimist.testing.integer_model import IntegerExecutor
 
 POISON = -0x0BAD
@@ -139,15 +140,22 @@ class LateTicket:
 
     def release(self) -> None:
         assert self._outcome is not None
+        tokens = self.buffers.token_ids[: len(self._outcome.token_ids)]
+        self.buffers = self.buffers._replace(
+            token_ids=tokens,
+            logprobs=self._outcome.logprobs,
+            drafts_held=self._outcome.drafts_held,
+        )
         for seen, true in zip(self.buffers[:5], self._outcome[:5], strict=True):
             seen[:] = true
-        self.buffers = self.buffers._replace(logprobs=self._outcome.logprobs)
 
 
 def _poisoned(batch: Batch) -> Outcome:
-    rows = int(ints(batch.samples).sum()) if isinstance(batch, ExactBatch) else 0
-    slots, generations, counts, ids, drafts = (np.full(rows, POISON, np.int32) for _ in range(5))
-    return Outcome(slots, generations, counts, ids, drafts, None)
+    """Buffers with room for whatever the step may bring."""
+    rows = len(sampling_slots(batch))
+    tokens = rows + int(ints(batch.draft_counts).sum())
+    slots, generations, counts, drafts = (np.full(rows, POISON, np.int32) for _ in range(4))
+    return Outcome(slots, generations, counts, np.full(tokens, POISON, np.int32), drafts, None)
 
 
 def _poison(buffers: Outcome) -> None:

@@ -15,23 +15,29 @@ from optimist.messages.results import Logprobs
 
 
 class Sampled(NamedTuple):
-    """One token of one row. logprobs: of itself, then of alternatives, best first; None: not asked."""
+    """New tokens of one row. row: its place in the step. drafted: drafts it was verified with.
 
+    logprobs: for each token: of itself, then of alternatives, best first; None: not asked.
+    """
+
+    row: int
     slot: int
     generation: int
-    token: int
-    logprobs: list[tuple[int, float]] | None = None
+    tokens: list[int]
+    drafted: int = 0
+    logprobs: Sequence[list[tuple[int, float]] | None] = ()
 
 
-def outcome_of(sampled: Sequence[Sampled]) -> Outcome:
-    """The outcome of a step in which each of these rows sampled one token."""
+def outcome_of(sampled: Sequence[Sampled], *, held: int | None = None) -> Outcome:
+    """The outcome of a step in which these rows sampled. held: drafts that the device has for each."""
     return Outcome(
         slots=_array(s.slot for s in sampled),
         generations=_array(s.generation for s in sampled),
-        token_counts=np.ones(len(sampled), np.int32),
-        token_ids=_array(s.token for s in sampled),
-        drafts_run=np.zeros(len(sampled), np.int32),
-        logprobs=logprobs_of([s.logprobs for s in sampled]),
+        token_counts=_array(len(s.tokens) for s in sampled),
+        token_ids=_array(token for s in sampled for token in s.tokens),
+        drafts_run=_array(s.drafted for s in sampled),
+        logprobs=logprobs_of([entry for s in sampled for entry in s.logprobs]),
+        drafts_held=None if held is None else np.full(len(sampled), held, np.int32),
     )
 
 

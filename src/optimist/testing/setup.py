@@ -6,18 +6,24 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from optimist.actors.builder.actor import Builder
-from optimist.actors.config import BuilderConfig, SchedulerConfig
+from optimist.actors.config import BuilderConfig, DraftTokens, SchedulerConfig
+from optimist.actors.proposer.actor import ProposerActor
 from optimist.actors.scheduler.actor import Scheduler
 from optimist.actors.worker.base import Executor, Limits
+from optimist.testing.drafting import Texts, device_drafter, place_of, proposer_actor
 from optimist.testing.integer_model import IntegerExecutor
 from optimist.testing.integer_rule import IntegerModel
 from optimist.testing.late_device import LateDevice
+
+_PROPOSERS = {"": "none", "host": "ngram", "device": "self-draft"}
+"""what a scheduler is told of who drafts: the place is all that it wants to know"""
 
 
 class Setup(NamedTuple):
     """How an engine is configured: the names are those of SchedulerConfig and Limits.
 
-    lateness: of the device, in steps. checked: see IntegerExecutor.
+    lateness: of the device, in steps. checked: see IntegerExecutor. drafts: who drafts, see drafting; ""
+    is nobody. texts: what would be right; a World brings it.
     """
 
     depth: int = 2
@@ -32,6 +38,9 @@ class Setup(NamedTuple):
     model: IntegerModel = IntegerModel()
     lateness: int = 1
     checked: bool = True
+    drafts: str = ""
+    draft_tokens: DraftTokens = 3
+    texts: Texts | None = None
 
     @property
     def context_limit(self) -> int:
@@ -46,6 +55,8 @@ class Setup(NamedTuple):
             max_batch_tokens=self.max_batch_tokens,
             max_waiting=self.max_waiting,
             prefix_cache=self.prefix_cache,
+            proposer=_PROPOSERS[place_of(self.drafts)],
+            draft_tokens=self.draft_tokens if self.drafts else "auto",
         )
 
     def builder(self) -> BuilderConfig:
@@ -66,19 +77,30 @@ class Setup(NamedTuple):
 
 def integer_device(setup: Setup, seed: int) -> Executor:
     """A late integer model."""
-    inner = IntegerExecutor(setup.limits(), setup.model, checked=setup.checked)
+    drafter = None
+    if place_of(setup.drafts) == "device" and setup.texts is not None:
+        drafter = device_drafter(setup.drafts, setup.texts)
+    inner = IntegerExecutor(setup.limits(), setup.model, checked=setup.checked, drafter=drafter)
     return LateDevice(inner, lateness=setup.lateness, seed=seed)
+
+
+def host_proposer(setup: Setup, incarnation: int, **refs: Any) -> ProposerActor:
+    """The proposer of a setup whose drafts come from the host."""
+    assert setup.texts is not None
+    return proposer_actor(setup.drafts, setup.texts, incarnation, **refs)
 
 
 class Parts(NamedTuple):
     """Who plays which role. Anything with the same constructor may stand in.
 
-    device: makes the executor of each life of the worker, from the setup and a seed.
+    device: makes the executor of each life of the worker, from the setup and a seed. proposer: makes
+    each life of the proposer, from the setup, an incarnation and addresses.
     """
 
     scheduler: Callable[..., Any] = Scheduler
     builder: Callable[..., Any] = Builder
     device: Callable[[Setup, int], Executor] = integer_device
+    proposer: Callable[..., Any] = host_proposer
 
 
 OURS = Parts()

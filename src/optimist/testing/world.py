@@ -7,13 +7,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from optimist.actors.config import WorkerConfig
-from optimist.actors.worker.actor import Worker
-from optimist.actors.worker.base import Executor, Ticket
+from optimist.actors.worker.actor import Running
+from optimist.actors.worker.base import Executor
+from optimist.actors.worker.late_drafts import Lack
 from optimist.messages.base import ActorMessage
-from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
 from optimist.messages.errors import OptimistError
 from optimist.messages.results import Capacity
+from optimist.testing.births import born
+from optimist.testing.drafting import Texts, place_of
 from optimist.testing.edges import Edge, Edges
 from optimist.testing.gate import Gate
 from optimist.testing.gateway_model import GatewayModel
@@ -22,6 +23,9 @@ from optimist.testing.wishes import Wish
 
 STEP_S = 0.0005
 """mean virtual seconds between two events"""
+
+PATIENCE = 0.1
+"""how likely it is that drafts are given up before any other event comes, whose weight is 1 on average"""
 
 
 class Stuck(OptimistError):
@@ -59,14 +63,17 @@ class World:
         parts: Parts = OURS,
     ) -> None:
         self.rng = random.Random(seed)
+        if setup.drafts and setup.texts is None:
+            setup = setup._replace(texts=Texts(setup.model, wishes))
         self.setup = setup
+        self.drafts = place_of(setup.drafts)
         self.now = 0.0
         self.events = 0
         self.edges = Edges(self.rng, codec=chaos.codec, repeat=chaos.repeat)
         self.deaths: list[Death] = []
         self.strikes: Counter[int] = Counter()
         """how often a request was live when a scheduler heard of another worker than before"""
-        self._parts = parts
+        self.parts = parts
         self._lives = 1
         self._kills = sorted(chaos.kills, reverse=True)
         self._arrivals = deque(sorted(wishes, key=lambda wish: wish.arrival))
@@ -75,14 +82,20 @@ class World:
         self._due: dict[str, float] = {}
         self._restarts: dict[str, float] = {}
         self._idle = self._worker = 0
-        self.running: deque[tuple[Batch, Ticket]] = deque()
+        self.running: deque[Running] = deque()
         self.device: Executor | None = None
         self.turned: list[Callable[[Any], None]] = []
         self.actors: dict[str, Any] = {}
         ref = self.edges.ref("gateway", 1, "scheduler")
         self.gateway = GatewayModel(1, scheduler=ref, clock=lambda: self.now)
         self.actors["gateway"] = self.gateway
-        for name in self.rng.sample(["worker", "scheduler", "builder"], 3):
+        names = [
+            "worker",
+            "scheduler",
+            "builder",
+            *(["proposer"] if self.drafts == "host" else []),
+        ]
+        for name in self.rng.sample(names, len(names)):
             self._start(name)
 
     def run(self, budget: int = 200_000) -> None:
@@ -112,6 +125,7 @@ class World:
             self._arrivals
             or self._restarts
             or self.running
+            or self._desk_busy()
             or self.gateway.live()
             or any(self.edges.queues.values())
         )
@@ -161,11 +175,15 @@ class World:
         sources: list[Any] = self.edges.waiting(set(self.actors))
         if self.running:
             sources.append("device")
+        if self._desk_waits():
+            sources.append("patience")
         if self._client_actions():
             sources.append("client")
         return sources
 
     def _weight(self, source: Any) -> float:
+        if source == "patience":
+            return PATIENCE
         key = (source.sender, source.receiver) if isinstance(source, Edge) else source
         if key not in self._weights:
             choices = [0.03, 0.3, 1.0, 1.0, 3.0] if self._uneven else [1.0]
@@ -175,10 +193,13 @@ class World:
     def _act(self, source: Any) -> None:
         match source:
             case "device":
-                batch, ticket = self.running.popleft()
-                worker = self.actors["worker"]
-                edge = Edge("worker", worker.incarnation, "scheduler")
-                self.edges.send(edge, worker.result(batch, ticket.wait(), 1000))
+                running = self.running.popleft()
+                desk = self.actors["worker"].desk
+                desk.tell(running.batch, running.ticket.wait(), 1000)
+                self._submit()
+            case "patience":
+                self.actors["worker"].desk.report(give_up=True)
+                self._submit(give_up=True)
             case "client":
                 self.rng.choice(self._client_actions())()
             case _:
@@ -188,12 +209,27 @@ class World:
 
     def _deliver(self, edge: Edge, message: ActorMessage) -> None:
         receiver: Any = self.actors[edge.receiver]
-        if isinstance(message, Capacity):
+        if isinstance(message, Capacity) and edge.receiver == "scheduler":
             self._another_worker(message.incarnation)
-        if not isinstance(message, ExactBatch | OptimisticBatch):
-            receiver.receive(message)
-        elif (ticket := receiver.accept(message)) is not None:
-            self.running.append((message, ticket))
+        receiver.receive(message)
+        if edge.receiver == "worker":
+            receiver.desk.report()
+            self._submit()
+
+    def _submit(self, *, give_up: bool = False) -> None:
+        worker = self.actors["worker"]
+        while (due := worker.desk.due(give_up=give_up)) is not None:
+            self.running.append(worker.submit(due))
+            give_up = False
+
+    def _desk_busy(self) -> bool:
+        worker = self.actors.get("worker")
+        return worker is not None and (worker.desk.waiting or worker.desk.holds())
+
+    def _desk_waits(self) -> bool:
+        """Whether the worker waits for drafts, which may take too long."""
+        worker = self.actors.get("worker")
+        return worker is not None and (worker.desk.holds() or worker.desk.lacks() is Lack.DRAFTS)
 
     def _another_worker(self, incarnation: int) -> None:
         if 0 < self._worker < incarnation:
@@ -225,31 +261,7 @@ class World:
 
     def _start(self, name: str) -> None:
         self._lives += 1
-        self.actors[name] = self._born(name, self._lives)
+        self.actors[name] = born(self, name, self._lives)
         self.edges.tidy({1, *(actor.incarnation for actor in self.actors.values())})
         self.actors[name].started()
         self._turn(name)
-
-    def _born(self, name: str, life: int) -> Any:
-        def ref(receiver: str) -> Any:
-            return self.edges.ref(name, life, receiver)
-
-        match name:
-            case "scheduler":
-                return self._parts.scheduler(
-                    self.setup.scheduler(),
-                    life,
-                    builder=ref("builder"),
-                    gateway=ref("gateway"),
-                    worker=ref("worker"),
-                    clock=lambda: self.now,
-                )
-            case "builder":
-                return self._parts.builder(
-                    self.setup.builder(), life, worker=ref("worker"), scheduler=ref("scheduler")
-                )
-            case _:
-                self.device = self._parts.device(self.setup, self.rng.getrandbits(32))
-                return Worker(
-                    WorkerConfig(), life, scheduler=ref("scheduler"), executor=self.device
-                )

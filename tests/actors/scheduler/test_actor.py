@@ -125,7 +125,6 @@ def test_on_start_it_asks_gateway_and_worker() -> None:
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"proposer": "ngram"}, "scheduler.proposer"),
         ({"draft_tokens": 3}, "scheduler.draft_tokens"),
         ({"depth": 0}, "scheduler.depth"),
         ({"max_chunk": 0}, "scheduler.max_chunk"),

@@ -48,7 +48,7 @@ class Scripted(Executor):
 
     def wait_for(self, step: int) -> Outcome:
         self.calls.append(f"wait {step}")
-        return outcome_of([Sampled(0, 0, step)])
+        return outcome_of([Sampled(0, 0, 0, [step], 0, [None])])
 
     def reset(self) -> None:
         self.calls.append("reset")
@@ -233,10 +233,16 @@ def test_a_message_of_another_kind_is_counted() -> None:
     assert worker.ignored == 1
 
 
-def test_without_a_loop_a_batch_is_accepted_when_it_is_its_turn() -> None:
-    executor = Scripted()
-    worker = Harness(executor).worker
-    assert worker.accept(batch(1)) is None
-    ticket = worker.accept(batch(0))
-    assert ticket is not None
-    assert worker.result(batch(0), ticket.wait()).step == 0
+def test_without_a_loop_a_batch_is_due_when_it_is_its_turn() -> None:
+    harness = Harness(Scripted())
+    worker = harness.worker
+    worker.receive(batch(1))
+    assert worker.desk.due() is None
+    worker.receive(batch(0))
+    due = worker.desk.due()
+    assert due is not None and due.drafts is None and worker.desk.due() is None
+    running = worker.submit(due)
+    worker.desk.tell(running.batch, running.ticket.wait(), 7)
+    resync, result = (harness.scheduler.receive_nowait() for _ in range(2))
+    assert isinstance(resync, Resync) and isinstance(result, StepResult)
+    assert (result.step, result.step_us, result.drafts_held) == (0, 7, b"")

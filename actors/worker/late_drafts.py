@@ -1,0 +1,221 @@
+"""Drafts from the host, which come when a batch has long been built: what they may be used for, and when.
+
+Pure: without clock, device or address.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter, deque
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist.actors.worker.base import Limits, Outcome, RowDrafts
+from optimist.messages.base import Column, column, ints, size
+from optimist.messages.batches import Batch, ExactBatch
+from optimist.messages.drafting import Accepted, Drafts
+from optimist.messages.errors import MessageError
+from optimist.messages.slots import OpenedSlot
+
+Ints = NDArray[np.int32]
+
+EMPTY_SLOT = -1
+"""generation of a slot that no request is in"""
+
+NEVER = -1
+"""the step of what has not happened in this epoch"""
+
+UNANSWERED = 64
+"""steps that a proposer is told of without an answer; of more it is not told, until it asks"""
+
+SILENT = 8
+"""batches that ran without an answer, after which nobody waits for the next one"""
+
+
+class Lack(enum.Enum):
+    """What a batch waits for. RESULT: the tokens behind which drafts are made."""
+
+    NOTHING = "nothing"
+    RESULT = "result"
+    DRAFTS = "drafts"
+
+
+class LateDrafts:
+    """Columns by slot. A draft belongs behind the step in which its slot last sampled, and nowhere else.
+
+    dropped: rows of Drafts that were of no use, by reason. silent: batches in a row that ran without an
+    answer.
+    """
+
+    _epoch: int
+    _told: int
+    _answered: int
+    _asked: deque[int]
+
+    def __init__(self, limits: Limits) -> None:
+        self.dropped: Counter[str] = Counter()
+        self.silent = 0
+        self._vocab_size = limits.vocab_size
+        self._most = limits.max_model_len
+        self._slots = limits.max_slots
+        self._reset(NEVER)
+
+    def lacks(self, batch: Batch) -> Lack:
+        """What this batch, which comes next, waits for."""
+        slots = ints(batch.slots)[: batch.num_decodes][ints(batch.draft_counts) > 0]
+        if not slots.size or batch.epoch != self._epoch or isinstance(batch, ExactBatch):
+            return Lack.NOTHING
+        return self._lacks(int(self._sampled[slots].max()))
+
+    def answered(self, result_epoch: int, step: int) -> bool:
+        """Whether there is nothing to wait for behind this step, whose tokens are known."""
+        return result_epoch != self._epoch or self._lacks(step) is Lack.NOTHING
+
+    def bind(self, batch: Batch) -> RowDrafts:
+        """The drafts of the batch that comes next, which is submitted now.
+
+        Raises MessageError when it counts on drafts that were not announced.
+        """
+        if batch.epoch != self._epoch:
+            self._reset(batch.epoch)
+        self.silent += self.lacks(batch) is Lack.DRAFTS
+        self._generation[ints(batch.closed)] = EMPTY_SLOT
+        for opened in batch.opened:
+            self._open(opened)
+        slots, room = ints(batch.slots)[: batch.num_decodes], ints(batch.draft_counts)
+        counts = np.minimum(self._count[slots], room)
+        if isinstance(batch, ExactBatch) and (counts < room).any():
+            row = int(np.flatnonzero(counts < room)[0])
+            raise MessageError(
+                f"batch.draft_counts: expected at most {counts[row]} in slot {slots[row]}, got {room[row]}"
+            )
+        ids = self._ids[slots][np.arange(self._ids.shape[1]) < counts[:, None]]
+        sampling = sampling_slots(batch)
+        self._sampled[sampling] = batch.step
+        self._count[sampling] = 0
+        self._final[sampling] = False
+        return RowDrafts(counts.astype(np.int32), ids)
+
+    def take(self, drafts: Drafts) -> None:
+        """Drafts came. What is stale, of another slot or request, or no token at all is left out."""
+        if drafts.epoch != self._epoch:
+            self.dropped["epoch"] += size(drafts.slots)
+        elif drafts.after_step > self._told:
+            self.dropped["step"] += size(drafts.slots)
+        else:
+            if drafts.after_step > self._answered:
+                self._answered, self.silent = drafts.after_step, 0
+            while self._asked and self._asked[0] <= self._answered:
+                self._asked.popleft()
+            if drafts.slots:
+                self._keep(drafts)
+
+    def tell(
+        self, incarnation: int, batch: Batch, outcome: Outcome, following: Batch | None
+    ) -> Accepted | None:
+        """What the proposer is to be told of a step whose tokens are known now; None: it is not told.
+
+        following: the batch behind it, if that is there.
+        """
+        if batch.epoch != self._epoch:
+            return None
+        self._told = max(self._told, batch.step)
+        slots = outcome.slots
+        starts = self._known[slots]
+        self._known[slots] += outcome.token_counts
+        if not slots.size or len(self._asked) >= UNANSWERED:
+            return None
+        self._asked.append(batch.step)
+        return Accepted(
+            incarnation=incarnation,
+            epoch=batch.epoch,
+            after_step=batch.step,
+            slots=column(slots),
+            generations=column(outcome.generations),
+            counts=column(outcome.token_counts),
+            token_ids=column(outcome.token_ids),
+            starts=column(starts),
+            wanted=column(self._wanted(following)[slots]),
+        )
+
+    def lost(self, accepted: Accepted) -> None:
+        """The proposer could not be told after all."""
+        if self._asked and self._asked[-1] == accepted.after_step:
+            self._asked.pop()
+
+    def heard(self) -> None:
+        """A proposer begins to live: what an earlier one was told is not going to be answered."""
+        self._asked.clear()
+        self.silent = 0
+
+    def hold(self, slots: Column) -> Ints:
+        """How many drafts there are for the next step of each of these slots, [S]: from now on no others."""
+        at = ints(slots)
+        self._final[at] = True
+        return self._count[at]
+
+    def _lacks(self, step: int) -> Lack:
+        if step > self._told:
+            return Lack.RESULT
+        waiting = step in self._asked and self.silent < SILENT
+        return Lack.DRAFTS if waiting else Lack.NOTHING
+
+    def _reset(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._told = self._answered = NEVER
+        self._asked = deque(maxlen=UNANSWERED)
+        self._generation: Ints = np.full(self._slots, EMPTY_SLOT, np.int32)
+        self._known: Ints = np.zeros(self._slots, np.int32)
+        self._sampled: NDArray[np.int64] = np.full(self._slots, NEVER, np.int64)
+        self._count: Ints = np.zeros(self._slots, np.int32)
+        self._ids: Ints = np.zeros((self._slots, 8), np.int32)
+        self._final: NDArray[np.bool_] = np.zeros(self._slots, np.bool_)
+
+    def _open(self, opened: OpenedSlot) -> None:
+        slot = opened.slot
+        self._generation[slot], self._known[slot] = opened.generation, size(opened.token_ids)
+        self._sampled[slot], self._count[slot], self._final[slot] = NEVER, 0, False
+
+    def _wanted(self, following: Batch | None) -> Ints:
+        """Drafts that the next step of each slot has room for, [max_slots]."""
+        wanted = np.full(self._slots, self._most, np.int32)
+        if following is not None and following.epoch == self._epoch:
+            wanted[ints(following.closed)] = 0
+            wanted[ints(following.slots)[: following.num_decodes]] = ints(following.draft_counts)
+        return wanted
+
+    def _keep(self, drafts: Drafts) -> None:
+        slots, counts = ints(drafts.slots), ints(drafts.counts)
+        rows, ids = np.repeat(np.arange(len(slots)), counts), ints(drafts.token_ids)
+        good = slots < self._slots
+        at = np.where(good, slots, 0)
+        checks = (
+            ("slot", good & (self._generation[at] == ints(drafts.generations))),
+            ("stale", self._sampled[at] == drafts.after_step),
+            ("held", ~self._final[at]),
+            ("count", counts <= self._most),
+            ("vocabulary", np.bincount(rows[ids >= self._vocab_size], minlength=len(slots)) == 0),
+        )
+        for reason, passed in checks:
+            self.dropped[reason] += int(np.count_nonzero(good & ~passed))
+            good &= passed
+        self._store(slots[good], counts[good], ids[good[rows]])
+
+    def _store(self, slots: Ints, counts: Ints, ids: Ints) -> None:
+        if (wide := int(counts.max(initial=0))) > self._ids.shape[1]:
+            self._ids = np.pad(self._ids, ((0, 0), (0, wide)))
+        within = np.arange(len(ids)) - np.repeat(counts.cumsum() - counts, counts)
+        self._ids[np.repeat(slots, counts), within] = ids
+        self._count[slots] = counts
+
+
+def sampling_slots(batch: Batch) -> Ints:
+    """Slots of the rows that end in a new token: decode rows, then prefill rows, [S]."""
+    if isinstance(batch, ExactBatch):
+        sampling: Ints = ints(batch.slots)[ints(batch.samples) == 1]
+        return sampling
+    border = batch.num_decodes
+    slots = ints(batch.slots)
+    prefill: Ints = slots[border:][ints(batch.prefill.samples) == 1]
+    return np.concatenate([slots[:border], prefill])
