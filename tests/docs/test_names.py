@@ -24,6 +24,7 @@ OUTSIDE = {"asyncio.run", "TMPDIR", "XDG_RUNTIME_DIR", "PYTHON", "VENV", "pip", 
 OUTSIDE |= {
     "gpu",
     "disconnected",
+    "include",
     "PIP_FIND_LINKS",
     "PIP_EXTRA_INDEX_URL",
     "Retry-After",
