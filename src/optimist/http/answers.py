@@ -6,6 +6,7 @@ answered with its own status; later, with an `error` event in place of `[DONE]`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from optimist.http.requests import Job
 from optimist.http.service import Chunks, Service
 from optimist.http.shapes import Head, error_body, error_headers, to_json
 from optimist.messages.client import Generate
-from optimist.messages.errors import InvalidRequest, ProblemError
+from optimist.messages.errors import InvalidRequest, ProblemError, TooLarge
 
 Take = Callable[[int, Chunk], Awaitable[None]]
 FIRST_TOKEN, CLIENT_LEFT = 0, 499
@@ -162,15 +163,17 @@ async def _run(service: Service, generates: tuple[Generate, ...], take: Take) ->
 
 
 async def _submit(service: Service, generate: Generate) -> Chunks:
-    """Begin a request. A refusal names the prompt as this route does."""
+    """Begin a request. A refusal names the prompt as the route does."""
     try:
         return await service.submit(generate)
-    except InvalidRequest as error:
+    except (InvalidRequest, TooLarge) as error:
         field = error.problem.field or ""
-        if not field.startswith("prompt_ids"):
-            raise
-        text = str(error).replace("prompt_ids", "prompt", 1)
-        raise InvalidRequest(text, field=field.replace("prompt_ids", "prompt", 1)) from None
+        inside = "messages" if generate.messages is not None else "prompt"
+        for name in ("prompt_ids", "prompt"):
+            if re.match(rf"{name}\b", field):
+                text = re.sub(rf"^{name}\b", inside, str(error))
+                raise type(error)(text, field=inside + field.removeprefix(name)) from None
+        raise
 
 
 async def _cancel_when_gone(receive: Receive, scope: anyio.CancelScope) -> None:
