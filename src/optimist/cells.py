@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NoReturn
 import anyio.from_thread
 import anyio.to_thread
 
-from optimist.actors.config import EngineConfig, WorkerConfig
+from optimist.actors.config import EngineConfig
+from optimist.actors.runtime.placement import has_proposer
 from optimist.messages.control import Progress
 from optimist.messages.errors import ConfigError
 
@@ -47,6 +48,8 @@ class Cells:
         match name:
             case "worker":
                 return await self._worker(incarnation, refs)
+            case "proposer":
+                return self._proposer(incarnation, refs)
             case "builder":
                 return self._builder(incarnation, refs)
             case "scheduler":
@@ -64,12 +67,25 @@ class Cells:
                 Progress(incarnation=incarnation, actor="worker", what=what, done=done, total=total)
             )
 
-        executor = await _Loading(self._config.worker, progress).wait()
+        executor = await _Loading(self._config, progress).wait()
         return Worker(
             self._config.worker,
             incarnation,
             scheduler=refs.to(Worker, "scheduler"),
             executor=executor,
+            proposer=refs.to(Worker, "proposer") if has_proposer(self._config) else None,
+        )
+
+    def _proposer(self, incarnation: int, refs: Refs) -> AnyActor:
+        from optimist.actors.proposer.actor import ProposerActor
+        from optimist.actors.proposer.factory import named_class
+
+        config, kind = self._config.proposer, named_class(self._config.proposer.proposer)
+        return (kind if issubclass(kind, ProposerActor) else ProposerActor)(
+            config,
+            incarnation,
+            worker=refs.to(ProposerActor, "worker"),
+            scheduler=refs.to(ProposerActor, "scheduler"),
         )
 
     def _builder(self, incarnation: int, refs: Refs) -> AnyActor:
@@ -91,6 +107,7 @@ class Cells:
             builder=refs.to(Scheduler, "builder"),
             gateway=refs.to(Scheduler, "gateway"),
             worker=refs.to(Scheduler, "worker"),
+            proposer=refs.to(Scheduler, "proposer") if has_proposer(self._config) else None,
         )
 
     async def _gateway(self, incarnation: int, refs: Refs) -> AnyActor:
@@ -133,9 +150,12 @@ class _Abandoned(Exception):
 
 
 class _Loading:
-    """Loads an executor in a thread, and lets go of it when the wait is cancelled."""
+    """Loads an executor in a thread, and lets go of it when the wait is cancelled.
 
-    def __init__(self, config: WorkerConfig, progress: Callable[[str, int, int], None]) -> None:
+    What cannot take the plans of this engine is refused before it loads anything.
+    """
+
+    def __init__(self, config: EngineConfig, progress: Callable[[str, int, int], None]) -> None:
         self._config = config
         self._progress = progress
         self._lock = Lock()
@@ -157,7 +177,11 @@ class _Loading:
             raise
 
     def _load(self) -> Executor:
-        executor = executor_class(self._config.executor).load(self._config, self._tell)
+        from optimist.actors.worker.contract import check_executor
+
+        kind = executor_class(self._config.worker.executor)
+        check_executor(self._config, kind)
+        executor = kind.load(self._config.worker, self._tell)
         with self._lock:
             if not self._abandoned:
                 self._loaded = executor
