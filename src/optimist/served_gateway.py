@@ -68,7 +68,7 @@ class _Doors:
                 from optimist.http.gateway_service import GatewayService
                 from optimist.http.server import serve_http
 
-                app = create_app(GatewayService(self._gateway))
+                app = create_app(GatewayService(lambda: self._gateway))
                 group.start_soon(serve_http, app, self._listener)
 
     def farewell(self, error: EngineEnded) -> None:

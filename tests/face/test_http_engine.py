@@ -42,7 +42,8 @@ async def served(
     config = engine_config("toy", placement, executor | sizes | options)
     async with bring_up(config, ByteTokenizer()) as troupe, anyio.create_task_group() as tasks:
         assert troupe.gateway is not None
-        app, listener = create_app(GatewayService(troupe.gateway)), listen("127.0.0.1", 0)
+        gateway, listener = troupe.gateway, listen("127.0.0.1", 0)
+        app = create_app(GatewayService(lambda: gateway))
         started = anyio.Event()
 
         async def serve() -> None:

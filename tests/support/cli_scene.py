@@ -70,7 +70,7 @@ async def _asked(gateway: Gateway, params: SamplingParams) -> dict[str, Any]:
         "told": RecordingExecutor.told,
         "refused": refused,
         "ahead": await _ahead(gateway),
-        "name": GatewayService(gateway).model_name,
+        "name": GatewayService(lambda: gateway).model_name,
     }
 
 

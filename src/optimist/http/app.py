@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 from starlette.applications import Starlette
@@ -18,11 +18,15 @@ from starlette.types import ASGIApp
 from optimist.http.answers import Answer
 from optimist.http.bodies import Body, ChatBody, CompletionBody, DetokenizeBody, TokenizeBody
 from optimist.http.decode import decode
+from optimist.http.gateway_service import GatewayService
 from optimist.http.metrics import CONTENT_TYPE, Metrics
 from optimist.http.requests import Job, chat_job, completion_job, turns
 from optimist.http.service import Service
 from optimist.http.shapes import Head, error_body, error_headers, to_json
 from optimist.messages.errors import InvalidRequest, Problem, ProblemError
+
+if TYPE_CHECKING:
+    from optimist.engine import Engine
 
 MAX_BODY = 4 * 2**20
 """bytes of a request's body; a longer one is answered with 413"""
@@ -63,6 +67,11 @@ def create_app(service: Service) -> Starlette:
             Exception: _unexpected,
         },
     )
+
+
+def engine_app(engine: Engine) -> Starlette:
+    """The app for an Engine, to be mounted in an application that starts and closes the engine."""
+    return create_app(GatewayService(lambda: engine.gateway))
 
 
 class _Face:

@@ -1,35 +1,38 @@
-"""A gateway in this process as the Service behind the HTTP face."""
+"""A gateway in this process, an Engine's or one of its own, as the Service behind the HTTP face."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import PurePath
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import anyio
 
+from optimist.actors.gateway.health import Health
+from optimist.engine_options import model_name
 from optimist.messages.client import ChatMessage
-from optimist.messages.errors import InvalidRequest
+from optimist.messages.errors import EngineError, InvalidRequest
 
 if TYPE_CHECKING:
     from optimist.actors.gateway.actor import Gateway
-    from optimist.actors.gateway.health import Health
     from optimist.actors.gateway.stream import Stream
     from optimist.messages.client import Generate
     from optimist.messages.requests import SchedulerStats
 
 
 class GatewayService:
-    """Implements Service."""
+    """Implements Service. find: the gateway of the moment; an Engine that starts again has another."""
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+    def __init__(self, find: Callable[[], Gateway]) -> None:
+        self._find = find
+
+    @property
+    def _gateway(self) -> Gateway:
+        return self._find()
 
     @property
     def model_name(self) -> str:
         """As configured, or the file name of the model without its suffix."""
-        config = self._gateway.config
-        return config.model_name or PurePath(config.model).stem or "default"
+        return model_name(self._gateway.config)
 
     @property
     def max_model_len(self) -> int:
@@ -66,9 +69,15 @@ class GatewayService:
         return b"".join(map(tokenizer.token_bytes, shown)).decode("utf-8", "replace")
 
     def health(self) -> Health:
-        """See Gateway.health."""
-        return self._gateway.health()
+        """See Gateway.health. An engine that does not run is not well, and says why."""
+        try:
+            return self._gateway.health()
+        except EngineError as error:
+            return Health(healthy=False, accepting=False, reason=str(error))
 
     def stats(self) -> SchedulerStats | None:
-        """As the scheduler last said."""
-        return self._gateway.scheduler_stats
+        """As the scheduler last said; None where there is none."""
+        try:
+            return self._gateway.scheduler_stats
+        except EngineError:
+            return None
