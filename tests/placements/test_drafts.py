@@ -1,0 +1,147 @@
+"""Drafts in whole engines: wherever the proposer is and whatever it does, answers are the oracle's."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+from integer_stage import ASKED, MAX_MODEL_LEN, MODEL, Audience, config, right_answers, until
+
+from optimist.actors.config import EngineConfig, Placement, ProposerConfig
+from optimist.messages.requests import SchedulerStats
+from optimist.testing.byte_tokenizer import ByteTokenizer
+from optimist.testing.following import answer_to
+from optimist.testing.lying_proposer import Lie
+from optimist.troupe import Troupe, bring_up
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+SCRIPT = "optimist.testing.script_proposer:FileScript"
+LIAR = "optimist.testing.lying_proposer:LyingActor"
+PLACEMENTS: tuple[Placement, ...] = ("inline", "embedded", "processes")
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> str:
+    """A file with what is asked and what is right."""
+    path = tmp_path / "texts.json"
+    answers = [[*one.prompt_ids, *answer_to(one, MODEL, MAX_MODEL_LEN)] for one in ASKED]
+    path.write_text(json.dumps(answers))
+    return str(path)
+
+
+def drafting(made: EngineConfig, proposer: str, depth: int = 2, **options: Any) -> EngineConfig:
+    replace = msgspec.structs.replace
+    return replace(
+        made,
+        scheduler=replace(made.scheduler, proposer=proposer, depth=depth, draft_tokens=4),
+        proposer=ProposerConfig(proposer=proposer, draft_tokens=4, proposer_options=options),
+    )
+
+
+def scripted(made: EngineConfig, texts: str, script: str = "right", depth: int = 2) -> EngineConfig:
+    vocab = MODEL.vocab_size
+    return drafting(made, SCRIPT, depth, texts=texts, script=script, vocab_size=vocab)
+
+
+async def statistics(troupe: Troupe, rounds: int = 1) -> SchedulerStats:
+    """What the scheduler says when it has emitted what was asked so often."""
+    gateway, tokens = troupe.gateway, rounds * sum(one.max_tokens for one in ASKED)
+    assert gateway is not None
+    await until(
+        lambda: gateway.scheduler_stats and gateway.scheduler_stats.emitted_tokens >= tokens
+    )
+    assert gateway.scheduler_stats is not None
+    return gateway.scheduler_stats
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("placement", PLACEMENTS)
+async def test_right_drafts_take_fewer_steps(placement: Placement, depth: int, texts: str) -> None:
+    async with bring_up(config(placement), ByteTokenizer(272)) as troupe:
+        await right_answers(troupe)
+        plain = await statistics(troupe)
+    made = scripted(config(placement), texts, depth=depth)
+    async with bring_up(made, ByteTokenizer(272)) as troupe:
+        await right_answers(troupe)
+        found = await statistics(troupe)
+        assert troupe.restarts == 0
+    assert found.accepted_tokens == found.drafted_tokens > 0
+    assert found.steps < 0.75 * plain.steps
+
+
+@pytest.mark.parametrize("groups", [("proposer",), ("worker+proposer",)])
+@pytest.mark.parametrize("placement", PLACEMENTS[1:])
+async def test_a_proposer_can_be_grouped(
+    placement: Placement, groups: tuple[str, ...], texts: str
+) -> None:
+    made = scripted(config(placement, groups=groups), texts)
+    async with bring_up(made, ByteTokenizer(272)) as troupe:
+        assert groups[0] in troupe.pids
+        await right_answers(troupe)
+        assert (await statistics(troupe)).accepted_tokens > 0
+
+
+@pytest.mark.parametrize("proposer", ["ngram", "suffix"])
+@pytest.mark.parametrize("placement", PLACEMENTS)
+async def test_ours_draft_in_the_workers_process(placement: Placement, proposer: str) -> None:
+    made = drafting(config(placement), proposer)
+    async with bring_up(made, ByteTokenizer(272)) as troupe:
+        assert placement == "inline" or "worker+proposer" in troupe.pids
+        await right_answers(troupe)
+        assert troupe.restarts == 0
+
+
+@pytest.mark.parametrize(
+    "lie", ["wrong-slot", "future-step", "too-many", "no-such-token", "silent"]
+)
+async def test_a_liar_in_its_own_process_changes_no_token(lie: Lie) -> None:
+    made = drafting(config("embedded"), LIAR, lie=lie)
+    async with bring_up(made, ByteTokenizer(272)) as troupe:
+        assert "proposer" in troupe.pids
+        await right_answers(troupe)
+        assert troupe.restarts == 0
+
+
+async def test_a_proposer_that_is_killed_comes_back_and_drafts_again(texts: str) -> None:
+    made = scripted(config("embedded", sleep_ms=2.0), texts)
+    async with bring_up(made, ByteTokenizer(272)) as troupe:
+        first = troupe.pids["proposer"]
+        audience = Audience(troupe.gateway)
+        async with anyio.create_task_group() as group:
+            group.start_soon(audience.follow)
+            await until(lambda: audience.delivered >= 8)
+            os.kill(first, signal.SIGKILL)
+        await until(lambda: troupe.pids.get("proposer") not in (None, first))
+        before, rounds = await statistics(troupe), 1
+        accepted = before.accepted_tokens
+        with anyio.fail_after(60):
+            while accepted <= before.accepted_tokens:
+                await right_answers(troupe)
+                rounds += 1
+                accepted = (await statistics(troupe, rounds)).accepted_tokens
+        assert troupe.gateway is not None and troupe.gateway.health().healthy
+        assert troupe.restarts == 1
+
+
+async def test_a_proposer_that_stands_still_delays_and_changes_nothing(texts: str) -> None:
+    made = scripted(config("embedded", sleep_ms=1.0), texts)
+    async with bring_up(made, ByteTokenizer(272)) as troupe:
+        os.kill(troupe.pids["proposer"], signal.SIGSTOP)
+        try:
+            await right_answers(troupe)
+        finally:
+            os.kill(troupe.pids["proposer"], signal.SIGCONT)
+        assert (await statistics(troupe)).drafted_tokens == 0
+        accepted, rounds = 0, 1
+        with anyio.fail_after(60):
+            while not accepted:
+                await right_answers(troupe)
+                rounds += 1
+                accepted = (await statistics(troupe, rounds)).accepted_tokens
