@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,18 @@ from optimist.models.config import ModelConfig
 
 CHUNK = 1 << 18
 """weights handed out at a time by `chunks`: small enough to stay in a core's cache"""
+
+
+class StoredMatrix(NamedTuple):
+    """A matrix as its file holds it: no copy, gone when the source is closed.
+
+    kind: as `stored_type` says. rows: bytes, [rows, bytes of a row], read-only. order: which of them
+    each row of the matrix is, [rows]; None: as they are.
+    """
+
+    kind: str
+    rows: NDArray[np.uint8]
+    order: NDArray[np.intp] | None
 
 
 class WeightSource(ABC):
@@ -47,8 +59,12 @@ class WeightSource(ABC):
         """Fill `out`, [rows, in] (or [rows] of a vector) and contiguous, from row `start` on."""
 
     @abstractmethod
+    def matrix(self, name: str) -> StoredMatrix:
+        """The bytes of a matrix, for those who know the types: quantised blocks as they are."""
+
+    @abstractmethod
     def close(self) -> None:
-        """Give the file back. Arrays handed out stay valid."""
+        """Give the file back. Arrays that were read stay valid."""
 
     def tensor(self, name: str) -> NDArray[np.float32]:
         """A whole tensor in an array of its own."""

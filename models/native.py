@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from optimist.kernels.native.device import NO_LAYER, NativeDevice
-from optimist.kernels.native.shapes import Floats, Format, Part, Shape, Vector
+from optimist.kernels.native.shapes import Format, Matrix, Part, Shape, Vector
 from optimist.messages.errors import ConfigError
 from optimist.models.base import WeightSource
 from optimist.models.config import ModelConfig
+from optimist.models.quantisation import Formats, Quant
 from optimist.models.rotary import frequencies
 
 Progress = Callable[[str, int, int], None]
@@ -77,15 +78,22 @@ def shape_of(config: ModelConfig, sizes: Sizes) -> Shape:
 
 
 def load_device(
-    source: WeightSource, sizes: Sizes, progress: Progress | None = None, isa: str = ""
+    source: WeightSource,
+    sizes: Sizes,
+    progress: Progress | None = None,
+    *,
+    quant: Quant = "none",
+    isa: str = "",
 ) -> NativeDevice:
     """The network of a source in the library. isa: instruction set, "" for the best.
 
-    Raises ConfigError for a model that the library cannot run.
+    Raises ConfigError for a model that the library cannot run, or one without weights of four bits
+    when these are asked for.
     """
+    formats = Formats(source, quant)
     device = NativeDevice(shape_of(source.config, sizes), isa)
     try:
-        _Loading(source, device, progress or (lambda what, done, total: None)).run()
+        _Loading(source, formats, device, progress or (lambda what, done, total: None)).run()
     except BaseException:
         device.close()
         raise
@@ -95,8 +103,11 @@ def load_device(
 class _Loading:
     """Takes every tensor of a source once."""
 
-    def __init__(self, source: WeightSource, device: NativeDevice, progress: Progress) -> None:
+    def __init__(
+        self, source: WeightSource, formats: Formats, device: NativeDevice, progress: Progress
+    ) -> None:
         self._source = source
+        self._formats = formats
         self._device = device
         self._progress = progress
         self._done = 0
@@ -105,20 +116,22 @@ class _Loading:
         for layer in range(self._source.config.num_layers):
             self._layer(layer)
         tied = self._source.config.tie_embeddings
-        self._device.allocate(NO_LAYER, Part.HEAD, Format.BF16)
-        self._rows(NO_LAYER, Part.HEAD, 0, "embed" if tied else "head")
-        if not tied:
-            for start, rows in self._chunks("embed"):
-                self._device.embedding(start, rows)
+        head = "embed" if tied else "head"
+        kind = self._formats.head
+        self._device.allocate(NO_LAYER, Part.HEAD, kind, self._formats.group(kind))
+        self._rows(NO_LAYER, Part.HEAD, 0, head)
+        if not tied or kind is not Format.BF16:
+            self._device.embedding(_narrow(self._matrix("embed")))
         self._vector(NO_LAYER, Vector.NORM, 0, "norm")
 
     def _layer(self, layer: int) -> None:
         config, prefix = self._source.config, f"layers.{layer}."
         self._stack(layer, Part.QKV, Vector.QKV_BIAS, tuple(prefix + name for name in "qkv"))
         self._stack(layer, Part.O, Vector.O_BIAS, (prefix + "o",))
-        self._device.allocate(layer, Part.GATE_UP, Format.BF16)
-        for half, name in enumerate(("gate", "up")):
-            self._rows(layer, Part.GATE_UP, 0, prefix + name, half)
+        gate_up = (prefix + "gate", prefix + "up")
+        self._allocate(layer, Part.GATE_UP, gate_up)
+        for half, name in enumerate(gate_up):
+            self._rows(layer, Part.GATE_UP, 0, name, half)
         self._stack(layer, Part.DOWN, None, (prefix + "down",))
         self._vector(layer, Vector.ATTN_NORM, 0, prefix + "attn_norm")
         self._vector(layer, Vector.FFN_NORM, 0, prefix + "ffn_norm")
@@ -128,7 +141,7 @@ class _Loading:
 
     def _stack(self, layer: int, part: Part, bias: Vector | None, names: tuple[str, ...]) -> None:
         """Matrices one behind the other, with their biases where the model has them."""
-        self._device.allocate(layer, part, Format.BF16)
+        self._allocate(layer, part, names)
         first = 0
         for name in names:
             self._rows(layer, part, first, name)
@@ -136,15 +149,31 @@ class _Loading:
                 self._vector(layer, bias, first, f"{name}_bias")
             first += self._source.shape(name)[0]
 
+    def _allocate(self, layer: int, part: Part, names: tuple[str, ...]) -> None:
+        kind = self._formats.of(names)
+        self._device.allocate(layer, part, kind, self._formats.group(kind))
+
     def _rows(self, layer: int, part: Part, first: int, name: str, half: int = -1) -> None:
-        for start, rows in self._chunks(name):
-            self._device.pack(layer, part, first + start, rows, half)
+        self._device.pack(layer, part, first, self._matrix(name), half)
+        self._tell()
 
     def _vector(self, layer: int, which: Vector, first: int, name: str) -> None:
-        for start, values in self._chunks(name):
-            self._device.vector(layer, which, first + start, np.ascontiguousarray(values))
+        self._device.vector(layer, which, first, self._source.tensor(name))
+        self._tell()
 
-    def _chunks(self, name: str) -> Iterator[tuple[int, Floats]]:
-        yield from self._source.chunks(name)
+    def _matrix(self, name: str) -> Matrix:
+        stored = self._source.matrix(name)
+        return Matrix(stored.kind, self._source.shape(name)[1], stored.rows, stored.order)
+
+    def _tell(self) -> None:
         self._done += 1
         self._progress("weights", self._done, len(self._source.names()))
+
+
+def _narrow(matrix: Matrix) -> Matrix:
+    """The same rows, in bfloat16 where they take more than that."""
+    if matrix.kind != "F32":
+        return matrix
+    bits = np.ascontiguousarray(matrix.rows).view(np.uint32)
+    halves = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+    return Matrix("BF16", matrix.inputs, halves.view(np.uint8), matrix.order)

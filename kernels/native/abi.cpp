@@ -71,17 +71,22 @@ NATIVE_API int32_t native_linear(Device* device, int32_t layer, Part part, Forma
   });
 }
 
-// Rows [rows, inputs] of a matrix, in float32. half: see Place.
+static bool refused(Device* device, int32_t type) {
+  device->model.error = "type " + std::to_string(type) + ": expected a type of weights";
+  return false;
+}
+
+// Rows of a matrix, as a file stores them, from output `first` on. half: see pack_rows.
 NATIVE_API int32_t native_pack(Device* device, int32_t layer, Part part, int32_t first, int32_t half,
-                               int32_t rows, int32_t inputs, const float* data) {
+                               int32_t type, int32_t rows, int32_t inputs, const uint8_t* data,
+                               const int32_t* order) {
   return guarded(device, [&] {
+    if (!is_stored(type)) return refused(device, type);
+    StoredRows stored = {(Stored)type, rows, inputs, data, order};
     Linear& linear = device->model.weights(layer, part).linear;
-    Place place = {0, half};
-    if (half < 0) place.first = first;
-    for (int row = 0; row < rows; ++row)
-      pack_row(linear, output_of(place, half < 0 ? row : first + row), data + (size_t)row * inputs,
-               inputs);
-    return true;
+    if (pack_rows(linear, stored, first, half, device->model.pool)) return true;
+    device->model.error = "type " + std::to_string(type) + ": expected weights of four bits";
+    return false;
   });
 }
 
@@ -121,17 +126,28 @@ NATIVE_API int32_t native_vector(Device* device, int32_t layer, Vector which, in
   });
 }
 
-// Rows [rows, hidden] of the embedding, kept in bf16. Without them rows are read out of the head.
-NATIVE_API int32_t native_embedding(Device* device, int32_t first, int32_t rows, const float* data) {
+// All rows [vocab, hidden] of the embedding, kept as they are stored. Without them rows are read out of
+// the head.
+NATIVE_API int32_t native_embedding(Device* device, int32_t type, const uint8_t* data) {
   return guarded(device, [&] {
+    if (!is_stored(type)) return refused(device, type);
     Model& model = device->model;
-    if (!model.embedding)
-      model.embedding.allocate((size_t)model.shape.vocab * model.hidden_width);
-    for (int row = 0; row < rows; ++row)
-      to_bf16(data + (size_t)row * model.shape.hidden, model.shape.hidden,
-              model.embedding.get() + (size_t)(first + row) * model.hidden_width);
+    size_t bytes = row_bytes((Stored)type, model.shape.hidden) * (size_t)model.shape.vocab;
+    model.embedding_type = (Stored)type;
+    model.embedding.allocate(bytes);
+    std::memcpy(model.embedding.get(), data, bytes);
     return true;
   });
+}
+
+// Rows as a file stores them in float32.
+NATIVE_API int32_t native_dequantise(int32_t type, int32_t rows, int32_t inputs, const uint8_t* data,
+                                     float* out) {
+  if (!is_stored(type)) return 1;
+  for (int i = 0; i < rows; ++i)
+    dequantise((Stored)type, data + (size_t)i * row_bytes((Stored)type, inputs), inputs,
+               out + (size_t)i * inputs);
+  return 0;
 }
 
 // Every value of the cache at once: tests ask what a value that nobody wrote does.

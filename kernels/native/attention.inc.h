@@ -30,8 +30,8 @@ size_t attention_scratch(int width) {
 
 // Scores of R query rows against N tiles of keys: a chain over the head's pairs for each of them.
 template <int R, int N>
-void score(const uint16_t* q, int width, const uint16_t* const* tiles, F scale, int at,
-           float (*out)[kChunk]) {
+KERNEL void score(const uint16_t* q, int width, const uint16_t* const* tiles, float scale, int at,
+                  float (*out)[kChunk]) {
   F c[R][N];
   UNROLL for (int r = 0; r < R; ++r) UNROLL for (int n = 0; n < N; ++n) c[r][n] = zero();
   for (int d = 0; d < width; d += 2) {
@@ -43,7 +43,7 @@ void score(const uint16_t* q, int width, const uint16_t* const* tiles, F scale, 
     }
   }
   UNROLL for (int r = 0; r < R; ++r) UNROLL for (int n = 0; n < N; ++n)
-      store(out[r] + at + kTile * n, mul(c[r][n], scale));
+      store(out[r] + at + kTile * n, mul(c[r][n], set1(scale)));
 }
 
 // Hide the tokens of a chunk that begins at `from` which the row does not see.
@@ -78,8 +78,8 @@ ALWAYS void soften(float* scores, uint16_t* weights, int tokens, float* most, fl
 
 // Weighted values of R rows in N vectors of columns, from zero.
 template <int R, int N>
-void weigh(const uint16_t (*weights)[kChunk], const uint16_t* const* tiles, int count, int width,
-           int column, float (*out)[16 * 4]) {
+KERNEL void weigh(const uint16_t (*weights)[kChunk], const uint16_t* const* tiles, int count,
+                  int width, int column, float (*out)[16 * 4]) {
   F c[R][N];
   UNROLL for (int r = 0; r < R; ++r) UNROLL for (int n = 0; n < N; ++n) c[r][n] = zero();
   for (int tile = 0; tile < count; ++tile) {
@@ -134,13 +134,12 @@ ALWAYS Chunk chunk_at(const AttentionWork& work, int kv_head, int index, int las
 
 template <int R>
 void score_chunk(Scratch* s, const uint16_t* q, int width, const Chunk& chunk, float scale) {
-  constexpr int N = R > kScoreRows / 2 ? kWide : kWide * 2;
-  F factor = set1(scale);
+  constexpr int N = R > kWideRows ? kWide : kWide * 2;
   int tile = 0;
   for (; tile + N <= chunk.count; tile += N)
-    score<R, N>(q, width, chunk.tiles + tile, factor, tile * kTile, s->scores);
+    score<R, N>(q, width, chunk.tiles + tile, scale, tile * kTile, s->scores);
   for (; tile < chunk.count; ++tile)
-    score<R, 1>(q, width, chunk.tiles + tile, factor, tile * kTile, s->scores);
+    score<R, 1>(q, width, chunk.tiles + tile, scale, tile * kTile, s->scores);
 }
 
 template <int N>

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, byref, c_double, c_float, c_int32
+from ctypes import POINTER, byref, c_double, c_float, c_int32, c_uint8
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,13 @@ from optimist.kernels.native.library import (
     library,
 )
 from optimist.kernels.native.shapes import (
+    STORED,
     Choice,
     Chosen,
     Floats,
     Format,
     Ints,
+    Matrix,
     Part,
     Rows,
     Shape,
@@ -35,11 +37,9 @@ PHASES = (
 )
 """parts of a step whose time is counted"""
 
-GROUPS = {Format.INT8: 64, Format.INT4: 32}
-"""inputs that share a scale of the activations"""
-
 NO_LAYER = -1
 
+_Bytes = POINTER(c_uint8)
 _Ints = POINTER(c_int32)
 _Floats = POINTER(c_float)
 
@@ -69,24 +69,37 @@ class NativeDevice:
             raise NativeError(text.value.decode())
 
     def allocate(self, layer: int, part: Part, kind: Format, group: int | None = None) -> None:
-        """Memory for a matrix, zero. group: inputs that share a scale of the activations."""
-        group = group or GROUPS.get(kind) or 1
-        self._call("linear", layer, part, kind, group)
+        """Memory for a matrix, zero. group: inputs that share a scale of the activations, 32 or 64."""
+        self._call("linear", layer, part, kind, group or 0)
 
-    def pack(self, layer: int, part: Part, first: int, rows: Floats, half: int = -1) -> None:
-        """Rows [n, inputs] of a matrix from output `first` on.
+    def pack(
+        self,
+        layer: int,
+        part: Part,
+        first: int,
+        matrix: Matrix,
+        half: int = -1,
+    ) -> None:
+        """Rows of a matrix from output `first` on.
 
         half: 0 where they are rows of the gate, 1 of up, and `first` counts among those.
         """
-        self._call("pack", layer, part, first, half, *rows.shape, _floats(rows))
+        rows, order = np.ascontiguousarray(matrix.rows), matrix.order
+        listed = None if order is None else _column(order)
+        self._call(
+            *("pack", layer, part, first, half),
+            *(STORED[matrix.kind], len(rows), matrix.inputs, _bytes(rows)),
+            None if listed is None else _ints(listed),
+        )
 
     def vector(self, layer: int, which: Vector, first: int, values: Floats) -> None:
         """Numbers of a vector from `first` on. The matrix of a bias comes before it."""
         self._call("vector", layer, which, first, values.size, _floats(values))
 
-    def embedding(self, first: int, rows: Floats) -> None:
-        """Rows [n, hidden] of the embedding. Not called at all: rows are those of the head."""
-        self._call("embedding", first, len(rows), _floats(rows))
+    def embedding(self, matrix: Matrix) -> None:
+        """The embedding, kept as it is stored. Not called at all: rows are those of a bf16 head."""
+        rows = np.ascontiguousarray(matrix.rows)
+        self._call("embedding", STORED[matrix.kind], _bytes(rows))
 
     def fill_cache(self, value: float) -> None:
         """Every key and value at once, for tests of what nobody has written."""
@@ -161,6 +174,19 @@ class NativeDevice:
     def _call(self, name: str, *arguments: Any) -> None:
         if getattr(self._library, f"native_{name}")(self._handle, *arguments):
             raise NativeError(self._library.native_error(self._handle).decode())
+
+
+def dequantise(matrix: Matrix) -> Floats:
+    """The weights of a matrix in float32, [rows, inputs], whatever its order."""
+    rows = np.ascontiguousarray(matrix.rows)
+    out = np.empty((len(rows), matrix.inputs), np.float32)
+    size = (STORED[matrix.kind], *out.shape)
+    library().native_dequantise(*size, _bytes(rows), _floats(out))
+    return out if matrix.order is None else out[matrix.order]
+
+
+def _bytes(values: NDArray[np.uint8]) -> Any:
+    return values.ctypes.data_as(_Bytes)
 
 
 def _column(values: NDArray[np.integer]) -> Ints:

@@ -135,7 +135,6 @@ struct Isa {
   void (*quantise)(const float* x, int width, Format, int group, const Acts&, int row);
   // out = x / rms(x) * weight.
   void (*rms_norm)(const float* x, const float* weight, int size, int width, float eps, float* out);
-  void (*embed)(const uint16_t* row, int width, float* out);
   // One head of one token: 0..heads-1 queries, then keys, then values. last: of the row's query.
   void (*rope)(const RopeWork&, int token, int head, const int32_t* table, int position, bool alone,
                bool last);

@@ -9,8 +9,9 @@ namespace native {
 #include "attention.inc.h"
 #include "choose.inc.h"
 
-extern const Isa kAvx512 = {"avx512",        attention_scratch, choose_scratch, linear_panels, quantise, rms_norm,
-                       embed,       rope,              attend,         merge,         choose,   report,
-                       read_memory};
+extern const Isa kAvx512 = {
+    "avx512", attention_scratch, choose_scratch, linear_panels, quantise, rms_norm,
+    rope, attend, merge, choose, report, read_memory,
+};
 
 }  // namespace native

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_uint64, c_void_p
+from ctypes import (
+    POINTER,
+    c_char_p,
+    c_double,
+    c_float,
+    c_int32,
+    c_int64,
+    c_uint8,
+    c_uint64,
+    c_void_p,
+)
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
@@ -16,6 +26,7 @@ ABI = 1
 SETS = ("avx512", "avxvnni", "avx2", "portable")
 """instruction sets that it may hold, best first"""
 
+_Bytes = POINTER(c_uint8)
 _Ints = POINTER(c_int32)
 _Floats = POINTER(c_float)
 
@@ -82,9 +93,10 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "native_destroy": (None, (c_void_p,)),
     "native_error": (c_char_p, (c_void_p,)),
     "native_linear": (c_int32, (c_void_p, c_int32, c_int32, c_int32, c_int32)),
-    "native_pack": (c_int32, (c_void_p, *(c_int32,) * 6, _Floats)),
+    "native_pack": (c_int32, (c_void_p, *(c_int32,) * 7, _Bytes, _Ints)),
     "native_vector": (c_int32, (c_void_p, *(c_int32,) * 4, _Floats)),
-    "native_embedding": (c_int32, (c_void_p, c_int32, c_int32, _Floats)),
+    "native_embedding": (c_int32, (c_void_p, c_int32, _Bytes)),
+    "native_dequantise": (c_int32, (*(c_int32,) * 3, _Bytes, _Floats)),
     "native_fill_cache": (None, (c_void_p, c_float)),
     "native_reset": (None, (c_void_p,)),
     "native_open": (c_int32, (c_void_p, c_int32, _Ints, c_int32, c_int32, POINTER(CChoice))),

@@ -18,93 +18,104 @@ struct TileArgs {
   const uint8_t* next;  // what to fetch meanwhile, as long as the panel
 };
 
-// NEXT: prefetch, two cache lines for two consumed.
-template <int R, bool NEXT>
-void bf16_tile(const TileArgs& t, Tile* out) {
-  F c[R][2];
-  UNROLL for (int i = 0; i < R; ++i) UNROLL for (int j = 0; j < 2; ++j) c[i][j] = zero();
-  const uint8_t *w = t.weights, *next = t.next, *a = t.acts;
-  const uint8_t* end = a + 2 * (size_t)t.inputs;
-  for (; a != end; a += 4, w += 128) {
-    W v[2] = {load_w(w), load_w(w + 64)};
-    UNROLL for (int i = 0; i < R; ++i) {
-      X x = pair(a + i * t.stride);
-      UNROLL for (int j = 0; j < 2; ++j) c[i][j] = dot2(c[i][j], v[j], x);
-    }
-    if (NEXT) {
-      prefetch(next);
-      prefetch(next + 64);
-      next += 128;
-    }
-  }
-  UNROLL for (int i = 0; i < R; ++i) UNROLL for (int j = 0; j < 2; ++j)
-      store(out[i] + 16 * j, c[i][j]);
+ALWAYS void fetch(const uint8_t*& next, int lines) {
+  UNROLL for (int i = 0; i < lines; ++i) prefetch(next + 64 * i);
+  next += 64 * lines;
 }
 
+// R rows against kSide halves of a panel, 16 outputs each. NEXT: fetch as many lines as are consumed.
 template <int R, bool NEXT>
-void int8_tile(const TileArgs& t, Tile* out) {
-  const uint8_t *w = t.weights, *next = t.next, *a = t.acts;
-  for (int g = 0; g < t.groups; ++g) {
-    I c[R][2];
-    UNROLL for (int i = 0; i < R; ++i) UNROLL for (int j = 0; j < 2; ++j)
-        c[i][j] = seti(t.offsets[(size_t)i * t.groups + g]);
-    for (const uint8_t* end = a + t.group; a != end; a += 4, w += 128) {
-      W v[2] = {load_w(w), load_w(w + 64)};
+KERNEL void bf16_tile(const TileArgs& t, Tile* out) {
+  for (int half = 0; half < 2; half += kSide) {
+    F c[R][kSide];
+    UNROLL for (int i = 0; i < R; ++i) UNROLL for (int j = 0; j < kSide; ++j) c[i][j] = zero();
+    const uint8_t *w = t.weights + 64 * half, *next = t.next, *a = t.acts;
+    for (const uint8_t* end = a + 2 * (size_t)t.inputs; a != end; a += 4, w += 128) {
+      W v[kSide];
+      UNROLL for (int j = 0; j < kSide; ++j) v[j] = load_w(w + 64 * j);
       UNROLL for (int i = 0; i < R; ++i) {
-        X x = quad(a + i * t.stride);
-        UNROLL for (int j = 0; j < 2; ++j) c[i][j] = dot4(c[i][j], v[j], x);
+        X x = pair(a + i * t.stride);
+        UNROLL for (int j = 0; j < kSide; ++j) c[i][j] = dot2(c[i][j], v[j], x);
       }
-      if (NEXT) {
-        prefetch(next);
-        prefetch(next + 64);
-        next += 128;
-      }
+      if (NEXT && !half) fetch(next, 2);
     }
-    UNROLL for (int i = 0; i < R; ++i) {
-      F scale = set1(t.scales[(size_t)i * t.groups + g]);
-      UNROLL for (int j = 0; j < 2; ++j) {
-        F part = to_float(c[i][j]);
-        part = g ? fma(part, scale, load(out[i] + 16 * j)) : mul(part, scale);
-        store(out[i] + 16 * j, part);
-      }
-    }
+    UNROLL for (int i = 0; i < R; ++i) UNROLL for (int j = 0; j < kSide; ++j)
+        store(out[i] + 16 * (half + j), c[i][j]);
   }
-  const float* scales = (const float*)w;
-  UNROLL for (int i = 0; i < R; ++i) UNROLL for (int j = 0; j < 2; ++j)
-      store(out[i] + 16 * j, mul(load(out[i] + 16 * j), load(scales + 16 * j)));
 }
 
 template <int R, bool NEXT>
-void int4_tile(const TileArgs& t, Tile* out) {
-  F c[R][2];
-  UNROLL for (int i = 0; i < R; ++i) UNROLL for (int j = 0; j < 2; ++j) c[i][j] = zero();
-  const uint8_t *w = t.weights, *next = t.next, *a = t.acts;
-  for (int g = 0; g < t.groups; ++g, w += 640, a += 32) {
-    UNROLL for (int j = 0; j < 2; ++j) {
-      I s[R];
-      UNROLL for (int i = 0; i < R; ++i) s[i] = zeroi();
-      UNROLL for (int q = 0; q < 4; ++q) {
-        W v = load_w(w + 256 * j + 64 * q), low = low_nibbles(v), high = high_nibbles(v);
+KERNEL void int8_tile(const TileArgs& t, Tile* out) {
+  for (int half = 0; half < 2; half += kSide) {
+    const uint8_t *w = t.weights + 64 * half, *next = t.next, *a = t.acts;
+    for (int g = 0; g < t.groups; ++g) {
+      I c[R][kSide];
+      UNROLL for (int i = 0; i < R; ++i) UNROLL for (int j = 0; j < kSide; ++j)
+          c[i][j] = seti(t.offsets[(size_t)i * t.groups + g]);
+      for (const uint8_t* end = a + t.group; a != end; a += 4, w += 128) {
+        W v[kSide];
+        UNROLL for (int j = 0; j < kSide; ++j) v[j] = load_w(w + 64 * j);
         UNROLL for (int i = 0; i < R; ++i) {
-          s[i] = dot4(s[i], low, quad(a + i * t.stride + 4 * q));
-          s[i] = dot4(s[i], high, quad(a + i * t.stride + 16 + 4 * q));
+          X x = quad(a + i * t.stride);
+          UNROLL for (int j = 0; j < kSide; ++j) c[i][j] = dot4(c[i][j], v[j], x);
+        }
+        if (NEXT && !half) fetch(next, 2);
+      }
+      UNROLL for (int i = 0; i < R; ++i) {
+        F scale = set1(t.scales[(size_t)i * t.groups + g]);
+        UNROLL for (int j = 0; j < kSide; ++j) {
+          float* at = out[i] + 16 * (half + j);
+          F part = to_float(c[i][j]);
+          store(at, g ? fma(part, scale, load(at)) : mul(part, scale));
         }
       }
-      F scale = load_f16((const uint16_t*)(w + 512 + 64 * j));
-      F least = load_f16((const uint16_t*)(w + 512 + 64 * j) + 16);
-      UNROLL for (int i = 0; i < R; ++i) {
-        size_t at = (size_t)i * t.groups + g;
-        c[i][j] = fma(to_float(s[i]), mul(scale, set1(t.scales[at])), c[i][j]);
-        c[i][j] = fma(least, set1(t.sums[at]), c[i][j]);
-      }
     }
-    if (NEXT) {
-      UNROLL for (int p = 0; p < 10; ++p) prefetch(next + 64 * p);
-      next += 640;
+    const float* scales = (const float*)(t.weights + (size_t)t.inputs * kPanel) + 16 * half;
+    UNROLL for (int i = 0; i < R; ++i) UNROLL for (int j = 0; j < kSide; ++j) {
+      float* at = out[i] + 16 * (half + j);
+      store(at, mul(load(at), load(scales + 16 * j)));
     }
   }
-  UNROLL for (int i = 0; i < R; ++i) UNROLL for (int j = 0; j < 2; ++j)
-      store(out[i] + 16 * j, c[i][j]);
+}
+
+template <int R, bool NEXT>
+KERNEL void int4_tile(const TileArgs& t, Tile* out) {
+  for (int half = 0; half < 2; half += kSide) {
+    F c[R][kSide];
+    UNROLL for (int i = 0; i < R; ++i) UNROLL for (int j = 0; j < kSide; ++j) c[i][j] = zero();
+    const uint8_t *w = t.weights, *next = t.next, *a = t.acts;
+    for (int g = 0; g < t.groups; ++g, w += 640, a += 32) {
+      // The halves side by side: one behind the other, the compiler keeps every broadcast for both.
+      I s[R][kSide];
+      UNROLL for (int i = 0; i < R; ++i) UNROLL for (int j = 0; j < kSide; ++j) s[i][j] = zeroi();
+      UNROLL for (int q = 0; q < 4; ++q) {
+        W low[kSide], high[kSide];
+        UNROLL for (int j = 0; j < kSide; ++j) {
+          W v = load_w(w + 256 * (half + j) + 64 * q);
+          low[j] = low_nibbles(v);
+          high[j] = high_nibbles(v);
+        }
+        UNROLL for (int i = 0; i < R; ++i) {
+          X x = quad(a + i * t.stride + 4 * q), y = quad(a + i * t.stride + 16 + 4 * q);
+          UNROLL for (int j = 0; j < kSide; ++j)
+              s[i][j] = dot4(dot4(s[i][j], low[j], x), high[j], y);
+        }
+        IN_ORDER;
+      }
+      UNROLL for (int j = 0; j < kSide; ++j) {
+        F scale = load_f16((const uint16_t*)(w + 512 + 64 * (half + j)));
+        F least = load_f16((const uint16_t*)(w + 512 + 64 * (half + j)) + 16);
+        UNROLL for (int i = 0; i < R; ++i) {
+          size_t at = (size_t)i * t.groups + g;
+          c[i][j] = fma(to_float(s[i][j]), mul(scale, set1(t.scales[at])), c[i][j]);
+          c[i][j] = fma(least, set1(t.sums[at]), c[i][j]);
+        }
+      }
+      if (NEXT && !half) fetch(next, 10);
+    }
+    UNROLL for (int i = 0; i < R; ++i) UNROLL for (int j = 0; j < kSide; ++j)
+        store(out[i] + 16 * (half + j), c[i][j]);
+  }
 }
 
 typedef void (*TileFunction)(const TileArgs&, Tile*);
@@ -126,22 +137,21 @@ TileFunction pick_tile(int r) {
 }
 
 TileFunction tile_function(Format format, bool next, int rows) {
-  constexpr int small = kTileRows < 4 ? kTileRows : 4;
   switch (format) {
     case Format::bf16:
       return next ? pick_tile<Format::bf16, true, kTileRows>(rows)
                   : pick_tile<Format::bf16, false, kTileRows>(rows);
     case Format::int8:
-      return next ? pick_tile<Format::int8, true, kTileRows>(rows)
-                  : pick_tile<Format::int8, false, kTileRows>(rows);
+      return next ? pick_tile<Format::int8, true, kInt8Rows>(rows)
+                  : pick_tile<Format::int8, false, kInt8Rows>(rows);
     default:
-      return next ? pick_tile<Format::int4, true, small>(rows)
-                  : pick_tile<Format::int4, false, small>(rows);
+      return next ? pick_tile<Format::int4, true, kInt4Rows>(rows)
+                  : pick_tile<Format::int4, false, kInt4Rows>(rows);
   }
 }
 
 ALWAYS int largest_tile(Format format) {
-  return format == Format::int4 && kTileRows > 4 ? 4 : kTileRows;
+  return format == Format::bf16 ? kTileRows : format == Format::int8 ? kInt8Rows : kInt4Rows;
 }
 
 ALWAYS F silu(F x) {

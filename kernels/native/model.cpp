@@ -128,7 +128,7 @@ void Model::allocate_linear(int layer, Part part, Format format, int group) {
   linear.real_outputs = outputs;
   linear.outputs = padded(outputs, part == Part::head ? kPanel : kAlign);
   linear.format = format;
-  linear.group = group;
+  linear.group = group ? group : linear.inputs;
   linear.panel_bytes = panel_bytes(format, linear.inputs);
   weights.panels.allocate(linear.panel_bytes * (linear.outputs / kPanel));
   linear.panels = weights.panels.get();

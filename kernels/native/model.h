@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "abi.h"
+#include "blocks.h"
 #include "isa.h"
 #include "memory.h"
 #include "pool.h"
@@ -64,7 +65,8 @@ struct Model {
   std::vector<Layer> layers;
   Weights head;
   Buffer<float> norm;
-  Buffer<uint16_t> embedding;  // bf16 rows; none where they are read out of a bf16 head
+  Buffer<uint8_t> embedding;  // rows as stored; none where they are read out of a bf16 head
+  Stored embedding_type = Stored::bf16;
 
   Geometry cache_shape;
   Buffer<uint16_t> cache;

@@ -1,5 +1,6 @@
 #include "pack.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -13,20 +14,73 @@ uint16_t bf16_of(float value) {
 }
 
 void pack_bf16(uint8_t* panel, int lane, const float* row, int count) {
-  uint16_t* out = reinterpret_cast<uint16_t*>(panel) + 2 * lane;
-  for (int k = 0; k < count; ++k) out[(size_t)(k / 2) * 2 * kPanel + k % 2] = bf16_of(row[k]);
-}
-
-void pack_int8(uint8_t* panel, int inputs, int lane, const float* row, int count) {
-  float largest = 1e-12f;
-  for (int k = 0; k < count; ++k) largest = std::fmax(largest, std::fabs(row[k]));
-  float scale = largest / 127, inverse = 127 / largest;
-  std::memcpy(panel + (size_t)inputs * kPanel + 4 * lane, &scale, 4);
-  for (int k = 0; k < inputs; ++k) {
-    int value = k < count ? (int)std::nearbyint(row[k] * inverse) : 0;
-    panel[(size_t)(k / 4) * 4 * kPanel + 4 * lane + k % 4] = (uint8_t)(value + 128);
+  uint8_t* out = panel + 4 * lane;
+  for (int k = 0; k < count; k += 2, out += 4 * kPanel) {
+    uint16_t two[2] = {bf16_of(row[k]), k + 1 < count ? bf16_of(row[k + 1]) : (uint16_t)0};
+    std::memcpy(out, two, 4);
   }
 }
+
+// One scale for the row; 128 stands for zero.
+void pack_int8(uint8_t* panel, int inputs, int lane, const float* row, int count) {
+  float largest = 1e-12f;
+  for (int k = 0; k < count; ++k) largest = std::max(largest, std::fabs(row[k]));
+  float scale = largest / 127, inverse = 127 / largest;
+  std::memcpy(panel + (size_t)inputs * kPanel + 4 * lane, &scale, 4);
+  uint8_t* out = panel + 4 * lane;
+  for (int k = 0; k < inputs; k += 4, out += 4 * kPanel)
+    for (int i = 0; i < 4; ++i)
+      out[i] = k + i < count ? (uint8_t)((int)std::nearbyint(row[k + i] * inverse) + 128) : 128;
+}
+
+// The file's own numbers, in another order.
+void pack_int4(uint8_t* panel, int lane, Stored type, const uint8_t* row, int count) {
+  int half = lane / 16, within = lane % 16;
+  for (int g = 0; g < count / 32; ++g, panel += 640) {
+    Group group = four_bit_group(type, row, g);
+    for (int q = 0; q < 4; ++q)
+      for (int i = 0; i < 4; ++i)
+        panel[256 * half + 64 * q + 4 * within + i] =
+            (uint8_t)(group.numbers[4 * q + i] | group.numbers[16 + 4 * q + i] << 4);
+    uint16_t scale = float_to_half(group.scale), least = float_to_half(group.least);
+    std::memcpy(panel + 512 + 64 * half + 2 * within, &scale, 2);
+    std::memcpy(panel + 512 + 64 * half + 32 + 2 * within, &least, 2);
+  }
+}
+
+struct Packing {
+  Linear& linear;
+  const StoredRows& rows;
+  int first, half;
+  std::vector<std::vector<float>> scratch;  // of each thread
+
+  int output(int row) const {
+    return half < 0 ? first + row : (first + row) / 16 * kPanel + half * 16 + (first + row) % 16;
+  }
+
+  void pack(int row, float* values) const {
+    uint8_t* panel = linear.panels + (size_t)(output(row) / kPanel) * linear.panel_bytes;
+    int lane = output(row) % kPanel;
+    if (linear.format == Format::int4)
+      return pack_int4(panel, lane, rows.type, rows.row(row), rows.inputs);
+    dequantise(rows.type, rows.row(row), rows.inputs, values);
+    if (linear.format == Format::bf16)
+      pack_bf16(panel, lane, values, rows.inputs);
+    else
+      pack_int8(panel, linear.inputs, lane, values, rows.inputs);
+  }
+
+  // Threads take whole panels, so that none writes into another's cache lines.
+  static void work(void* context, int thread, int threads) {
+    Packing& self = *static_cast<Packing*>(context);
+    int unit = self.half < 0 ? kPanel : 16, begin = self.first / unit;
+    int units = (self.first + self.rows.rows - 1) / unit + 1 - begin;
+    int low = (begin + units * thread / threads) * unit - self.first;
+    int high = (begin + units * (thread + 1) / threads) * unit - self.first;
+    for (int row = std::max(low, 0); row < std::min(high, self.rows.rows); ++row)
+      self.pack(row, self.scratch[thread].data());
+  }
+};
 
 }  // namespace
 
@@ -34,17 +88,12 @@ void to_bf16(const float* values, int count, uint16_t* out) {
   for (int i = 0; i < count; ++i) out[i] = bf16_of(values[i]);
 }
 
-int output_of(const Place& place, int row) {
-  if (place.half < 0) return place.first + row;
-  return row / 16 * kPanel + place.half * 16 + row % 16;
-}
-
-void pack_row(Linear& linear, int output, const float* row, int count) {
-  uint8_t* panel = linear.panels + (size_t)(output / kPanel) * linear.panel_bytes;
-  if (linear.format == Format::bf16)
-    pack_bf16(panel, output % kPanel, row, count);
-  else
-    pack_int8(panel, linear.inputs, output % kPanel, row, count);
+bool pack_rows(Linear& linear, const StoredRows& rows, int first, int half, Pool& pool) {
+  if (linear.format == Format::int4 && !is_four_bit(rows.type)) return false;
+  Packing packing = {linear, rows, first, half, {}};
+  packing.scratch.assign(pool.threads(), std::vector<float>(rows.inputs));
+  pool.run(Packing::work, &packing, pool.threads());
+  return true;
 }
 
 }  // namespace native

@@ -51,10 +51,6 @@ void quantise(const float* x, int width, Format format, int group, const Acts& a
     to_s8(x, width, format, group, acts, row);
 }
 
-void embed(const uint16_t* row, int width, float* out) {
-  for (int k = 0; k < width; k += 16) store(out + k, load_bf16(row + k));
-}
-
 ALWAYS uint16_t half_of(float value) {
   uint32_t bits;
   __builtin_memcpy(&bits, &value, 4);

@@ -42,6 +42,28 @@ class Format(enum.IntEnum):
     INT4 = 2
 
 
+STORED = {
+    **{"F32": 0, "F16": 1, "BF16": 30},
+    **{"Q4_0": 2, "Q4_1": 3, "Q5_0": 6, "Q5_1": 7, "Q8_0": 8, "Q4_K": 12, "Q5_K": 13, "Q6_K": 14},
+}
+"""how weights may be stored, by the numbers of the GGUF format"""
+
+FOUR_BIT = frozenset(("Q4_0", "Q4_1", "Q4_K"))
+"""those that Format.INT4 takes as they are"""
+
+
+class Matrix(NamedTuple):
+    """Weights as a file stores them. kind: a name in STORED. rows: [N, bytes of a row] uint8.
+
+    order: which stored row each row is, [N]; None: as they are.
+    """
+
+    kind: str
+    inputs: int
+    rows: NDArray[np.uint8]
+    order: NDArray[np.integer] | None = None
+
+
 class Shape(NamedTuple):
     """Sizes of a network and of its device state.
 

@@ -219,7 +219,9 @@ void Step::embed(int thread, int threads) {
   for (int t = share(tokens, thread, threads); t < share(tokens, thread + 1, threads); ++t) {
     float* out = m_.residual.get() + (size_t)t * m_.hidden_width;
     if (m_.embedding)
-      isa_.embed(m_.embedding.get() + (size_t)ids_[t] * m_.hidden_width, m_.hidden_width, out);
+      dequantise(m_.embedding_type,
+                 m_.embedding.get() + (size_t)ids_[t] * row_bytes(m_.embedding_type, m_.shape.hidden),
+                 m_.shape.hidden, out);
     else
       embed_from(m_.head.linear, ids_[t], out);
     float* turns = m_.turns.get() + (size_t)t * dim;

@@ -8,14 +8,26 @@
 #include <cstring>
 
 #define ALWAYS static inline __attribute__((always_inline))
+// A function of its own in the machine code, where its spills can be counted.
+#define KERNEL __attribute__((noinline))
+// Where the compiler must not load ahead, because it has no registers to hold what it loads.
+#define IN_ORDER asm volatile("" ::: "memory")
 #define UNROLL _Pragma("GCC unroll 16")
 
 namespace {
 
-constexpr int kTileRows = 2;  // sixteen registers hold 2 rows x 32 outputs and what feeds them
+constexpr int kSide = 1;
+constexpr int kTileRows = 4;  // eight accumulators of sixteen registers
+#ifdef __AVXVNNI__
+constexpr int kInt8Rows = 4;
+#else
+constexpr int kInt8Rows = 2;
+#endif
+constexpr int kInt4Rows = 1;
 constexpr int kScoreRows = 4;
 constexpr int kValueRows = 1;
 constexpr int kWide = 1;
+constexpr int kWideRows = 1;
 
 struct F {
   __m256 a, b;
@@ -168,7 +180,9 @@ ALWAYS F dot2(F c, W w, X x) { return {dot2_half(c.a, w.a, x), dot2_half(c.b, w.
 #ifdef __AVXVNNI__
 ALWAYS X quad(const void* p) { return {_mm256_set1_epi32(dword(p)), __m256i()}; }
 ALWAYS I dot4(I c, W w, X x) {
-  return {_mm256_dpbusd_avx_epi32(c.a, w.a, x.even), _mm256_dpbusd_avx_epi32(c.b, w.b, x.even)};
+  asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(c.a) : "x"(w.a), "x"(x.even));
+  asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(c.b) : "x"(w.b), "x"(x.even));
+  return c;
 }
 #else
 // Products of u8 and s8 in 16 bits would saturate in pairs: even and odd bytes go apart.
@@ -179,7 +193,9 @@ ALWAYS X quad(const void* p) {
 ALWAYS __m256i dot4_half(__m256i c, __m256i w, X x) {
   __m256i even = _mm256_and_si256(w, _mm256_set1_epi16(255)), odd = _mm256_srli_epi16(w, 8);
   c = _mm256_add_epi32(c, _mm256_madd_epi16(even, x.even));
-  return _mm256_add_epi32(c, _mm256_madd_epi16(odd, x.odd));
+  c = _mm256_add_epi32(c, _mm256_madd_epi16(odd, x.odd));
+  asm("" : "+x"(c));  // or the compiler makes a tree of the sums and spills its branches
+  return c;
 }
 ALWAYS I dot4(I c, W w, X x) { return {dot4_half(c.a, w.a, x), dot4_half(c.b, w.b, x)}; }
 #endif

@@ -7,15 +7,23 @@
 #include <cstring>
 
 #define ALWAYS static inline __attribute__((always_inline))
+// A function of its own in the machine code, where its spills can be counted.
+#define KERNEL __attribute__((noinline))
+// Where the compiler must not load ahead, because it has no registers to hold what it loads.
+#define IN_ORDER
 // Must reach the largest tile: a loop over accumulators that stays a loop keeps them in memory.
 #define UNROLL _Pragma("GCC unroll 16")
 
 namespace {
 
-constexpr int kTileRows = 12;   // rows of a linear's tile: 24 accumulators of 32 registers
+constexpr int kSide = 2;        // halves of a panel side by side in a linear's tile
+constexpr int kTileRows = 12;   // rows of the tile: 24 accumulators of 32 registers
+constexpr int kInt8Rows = 12;
+constexpr int kInt4Rows = 4;  // unpacking takes registers too
 constexpr int kScoreRows = 12;  // query rows whose scores are computed together
 constexpr int kValueRows = 6;   // query rows whose weighted values are summed together
-constexpr int kWide = 2;        // score tiles beside each other in the largest row tile
+constexpr int kWide = 2;        // score tiles beside each other,
+constexpr int kWideRows = 6;    // twice as many up to this many rows
 
 typedef __m512 F;
 typedef __m512i I;

@@ -7,14 +7,22 @@
 #include <cstring>
 
 #define ALWAYS static inline __attribute__((always_inline))
+// A function of its own in the machine code, where its spills can be counted.
+#define KERNEL __attribute__((noinline))
+// Where the compiler must not load ahead, because it has no registers to hold what it loads.
+#define IN_ORDER asm volatile("" ::: "memory")
 #define UNROLL _Pragma("GCC unroll 16")
 
 namespace {
 
+constexpr int kSide = 1;
 constexpr int kTileRows = 2;
+constexpr int kInt8Rows = 2;
+constexpr int kInt4Rows = 1;
 constexpr int kScoreRows = 4;
 constexpr int kValueRows = 1;
 constexpr int kWide = 1;
+constexpr int kWideRows = 1;
 
 typedef float F __attribute__((vector_size(64)));
 typedef int32_t I __attribute__((vector_size(64)));

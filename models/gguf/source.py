@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.messages.errors import ModelError
-from optimist.models.base import WeightSource
+from optimist.models.base import StoredMatrix, WeightSource
 from optimist.models.config import ModelConfig
 from optimist.models.gguf.blocks import dequantise
 from optimist.models.gguf.config import gguf_config
@@ -71,6 +71,11 @@ class GgufSource(WeightSource):
         whole = np.empty(entry.shape, np.float32)
         dequantise(entry.layout, raw, whole)
         out[...] = whole[rows] if order is None else whole[order[rows]]
+
+    def matrix(self, name: str) -> StoredMatrix:
+        return StoredMatrix(
+            self.stored_type(name), self._file.raw(self._entries[name]), self._order(name)
+        )
 
     def close(self) -> None:
         self._file.close()

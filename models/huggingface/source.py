@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.messages.errors import ModelError
-from optimist.models.base import WeightSource
+from optimist.models.base import StoredMatrix, WeightSource
 from optimist.models.huggingface.config import huggingface_config
 from optimist.models.huggingface.safetensors import widen
 from optimist.models.huggingface.shards import Shards
@@ -66,6 +66,9 @@ class HuggingFaceSource(WeightSource):
         stored = huggingface_name(name)
         raw = self._shards.raw(stored)[start : start + out.shape[0]]
         widen(self._shards[stored].dtype, raw, out)
+
+    def matrix(self, name: str) -> StoredMatrix:
+        return StoredMatrix(self.stored_type(name), self._shards.raw(huggingface_name(name)), None)
 
     def close(self) -> None:
         self._shards.close()

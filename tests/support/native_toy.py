@@ -18,7 +18,7 @@ from optimist.kernels.metadata import ExactMetadata
 from optimist.kernels.native.device import NativeDevice
 from optimist.kernels.native.shapes import Choice, Floats, Ints, Rows
 from optimist.messages.lengths import ExactSeqLens
-from optimist.models.base import WeightSource, expected_shapes
+from optimist.models.base import StoredMatrix, WeightSource, expected_shapes
 from optimist.models.config import ModelConfig
 from optimist.models.llama import Llama
 from optimist.models.native import Sizes, load_device
@@ -70,6 +70,9 @@ class ArraySource(WeightSource):
 
     def read(self, name: str, start: int, out: NDArray[np.float32]) -> None:
         out[...] = self._weights[name][start : start + len(out)]
+
+    def matrix(self, name: str) -> StoredMatrix:
+        return StoredMatrix("F32", self._weights[name].view(np.uint8), None)
 
     def close(self) -> None:
         pass
