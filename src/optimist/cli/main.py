@@ -7,27 +7,28 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
+from optimist.cli.options import by_option
 from optimist.cli.parser import Parsed, parse
 from optimist.environment import check_environment
-from optimist.messages.errors import ConfigError, OptimistError, ProblemError
+from optimist.messages.errors import ConfigError, InvalidRequest, OptimistError
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0, 1 failed, 2 wrongly called, 130 interrupted."""
+    command = ""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in every process of ours: see process.py
     try:
         check_environment(os.environ)
         parsed = parse(sys.argv[1:] if argv is None else argv)
         if parsed.version:
             return _version()
-        return _command(parsed.command)(parsed)
-    except ConfigError as error:
-        return _complain(error, USAGE)
-    except ProblemError as error:
-        return _complain(error, USAGE if error.code == "invalid_request" else FAILED)
+        command = parsed.command
+        return _command(command)(parsed)
     except OptimistError as error:
-        return _complain(error, FAILED)
+        print(f"optimist: {by_option(str(error), command)}", file=sys.stderr)
+        return _status(error)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -35,9 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
 
 
-def _complain(error: Exception, status: int) -> int:
-    print(f"optimist: {error}", file=sys.stderr)
-    return status
+def _status(error: OptimistError) -> int:
+    """Of a command that ended with this error: whose fault it was."""
+    wrong = isinstance(error, ConfigError | InvalidRequest)
+    return USAGE if wrong else FAILED
 
 
 def _version() -> int:
