@@ -21,17 +21,19 @@ def most_drafts(draft_tokens: DraftTokens) -> int:
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """executor: `torch`, or `module:Class` of an Executor.
+    """executor: `native`, `torch`, `auto` of both, or `module:Class` of an Executor.
 
     model: path of a GGUF file or of a Hugging Face folder. dtype: of weights and KV cache.
-    kv_blocks: KV blocks, None sizes them from kv_memory_mb. threads: of torch, None leaves it to torch.
+    quant: of weights, see optimist.models.quantisation. threads: that compute, None is one for each
+    processor. kv_blocks: KV blocks, None sizes them from kv_memory_mb.
     max_model_len: None is the model's own. executor_options: for a `module:Class` executor, as JSON.
     draft_wait: how long a step waits for drafts at most, as a share of the time that steps take.
     """
 
     model: str = ""
-    executor: str = "torch"
+    executor: str = "auto"
     dtype: Literal["float32", "bfloat16", "float64"] = "bfloat16"
+    quant: Literal["none", "int8", "int4", "auto"] = "none"
     block_size: int = 16
     kv_blocks: int | None = None
     kv_memory_mb: int = 512

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, get_args
 
+import bound_picture
+import bound_readers
 import msgspec
 
 from optimist.cli.options import COMMAND_DEFAULTS, OPTIONS, SUCCESSORS, Option
@@ -31,11 +33,12 @@ def edges() -> tuple[list[tuple[str, str, str]], list[tuple[str, str]]]:
     (message, receiver) that is accepted although nobody sends it."""
     from optimist.actors.builder.actor import Builder
     from optimist.actors.gateway.actor import Gateway
+    from optimist.actors.proposer.actor import ProposerActor
     from optimist.actors.runtime.lifeline import ToChild
     from optimist.actors.scheduler.actor import Scheduler
     from optimist.actors.worker.actor import Worker
 
-    actors = (Gateway, Scheduler, Builder, Worker)
+    actors = (Gateway, Scheduler, Builder, Worker, ProposerActor)
     sent = [
         (actor.name, kind.__name__, receiver) for actor in actors for receiver, kind in actor.emits
     ]
@@ -200,6 +203,20 @@ def _field(field: Field) -> str:
     return f"{field.effect}; {shown} changes nothing and is taken"
 
 
+def bound_kinds() -> str:
+    """What a reader of a bound may be."""
+    return table(("kind", "what it does"), bound_readers.KINDS.items())
+
+
+def bound_table() -> str:
+    """Everyone who reads a bound, with the reason that stands beside it in the code."""
+    rows = [
+        (f"`{where}`", ", ".join(f"`{one}`" for one in what.split(", ")), kind, why)
+        for where, what, kind, why in bound_readers.rows(bound_readers.readings())
+    ]
+    return table(("reader", "reads", "kind", "why it is safe"), rows)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "message-map": message_map,
     "options": options,
@@ -207,7 +224,11 @@ PARTS: dict[str, Callable[[], str]] = {
     "successors": successors,
     "variables": variables,
     "fields": fields,
+    "bound-kinds": bound_kinds,
+    "bound-readers": bound_table,
 }
+
+PICTURES: dict[str, Callable[[], str]] = {"length-contract.svg": bound_picture.picture}
 
 
 def generated(text: str) -> str:
@@ -216,12 +237,17 @@ def generated(text: str) -> str:
 
 
 def main() -> None:
-    """Rewrite every page that has changed."""
+    """Rewrite every page and picture that has changed."""
     for page in sorted(DOCS.glob("*.md")):
         text = page.read_text(encoding="utf-8")
         if (new := generated(text)) != text:
             page.write_text(new, encoding="utf-8")
             print(f"wrote {page.name}")
+    for name, draw in PICTURES.items():
+        path = DOCS / name
+        if not path.exists() or path.read_text(encoding="utf-8") != draw():
+            path.write_text(draw(), encoding="utf-8")
+            print(f"wrote {name}")
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ def apply(plan: Plan, *, block_size: int, incarnation: int) -> ExactBatch | Opti
 def _exact(plan: ExactPlan, block_size: int, incarnation: int) -> ExactBatch:
     decodes = size(plan.decode_slots)
     queries = np.concatenate([ints(plan.draft_counts) + 1, _chunks(plan.prefill)])
+    # bound, exact on prefill rows: of an ExactPlan, where every row is exact
     lens = np.concatenate([plan.decode_lens.exact(), plan.prefill.seq_lens.exact()])
     starts = np.zeros(len(queries) + 1, np.int64)
     np.cumsum(queries, out=starts[1:])
@@ -54,6 +55,7 @@ def _exact(plan: ExactPlan, block_size: int, incarnation: int) -> ExactBatch:
 
 
 def _optimistic(plan: OptimisticPlan, block_size: int, incarnation: int) -> OptimisticBatch:
+    # bound, sizing: columns of the block table that the step gets to see
     longest = max(plan.decode_bound.max(), plan.prefill.seq_lens.max())
     queries = np.concatenate([ints(plan.draft_counts) + 1, _chunks(plan.prefill)])
     return OptimisticBatch(
@@ -75,6 +77,7 @@ def _optimistic(plan: OptimisticPlan, block_size: int, incarnation: int) -> Opti
 
 
 def _chunks(prefill: PrefillRows) -> NDArray[np.int32]:
+    # bound, exact on prefill rows: how long the query of a prompt chunk is
     return prefill.seq_lens.exact() - ints(prefill.starts)
 
 

@@ -49,10 +49,12 @@ def _optimistic(
     batch: OptimisticBatch, drafts: RowDrafts
 ) -> tuple[Ints, Ints, Ints, NDArray[np.int64]]:
     prefill, decodes = batch.prefill, batch.num_decodes
+    # bound, exact on prefill rows: queries and lengths of prompt chunks
     known = prefill.seq_lens.exact()
     queries = np.concatenate((1 + drafts.counts, known - ints(prefill.starts)))
     samples = np.concatenate((np.ones(decodes, np.int32), ints(prefill.samples)))
     lengths = np.concatenate((np.full(decodes, UNKNOWN, np.int32), known))
+    # bound, sizing: blocks that the table must hold; the device goes by its own lengths
     bound = batch.bound.sizing_array(reader="native_rows")
     return queries, samples, lengths, np.concatenate((bound, known)).astype(np.int64)
 

@@ -63,6 +63,7 @@ def rows_of(batch: Batch) -> Rows:
 
 def _optimistic(batch: OptimisticBatch) -> tuple[Ints, Ints]:
     prefill, decodes = batch.prefill, batch.num_decodes
+    # bound, exact on prefill rows: how long the query of a prompt chunk is
     queries = prefill.seq_lens.exact() - ints(prefill.starts)
     queries = np.concatenate((np.ones(decodes, np.int32), queries))
     samples = np.concatenate((np.ones(decodes, np.int32), ints(prefill.samples)))
@@ -73,6 +74,7 @@ def longest(batch: Batch) -> int:
     """No row is longer when the step ends."""
     if isinstance(batch, ExactBatch):
         return batch.seq_lens.max()
+    # bound, sizing: refuses a batch that could reach past the context; widest shape of a step
     return max(batch.bound.max(), batch.prefill.seq_lens.max())
 
 
@@ -83,6 +85,8 @@ def blocks_needed(batch: Batch, block_size: int) -> NDArray[np.int64]:
         lengths = batch.seq_lens
         known = lengths.exact()
     else:
+        # bound, sizing: blocks that the table must hold, checked before the device changes
         bound = batch.bound.sizing_array(reader="worker.blocks_needed")
+        # bound, exact on prefill rows: their share of the same sizes
         known = np.concatenate((bound, batch.prefill.seq_lens.exact()))
     return -(-known.astype(np.int64) // block_size)

@@ -36,6 +36,7 @@ def step_input(batch: Batch, rows: Rows, state: SlotState) -> StepInput:
     positions = torch.arange(tokens) - (starts[1:] - seq_lens).index_select(0, row)
     slot = slots.index_select(0, row)
     ids = state.token_ids.view(-1).index_select(0, slot * state.width + positions)
+    # bound, sizing: columns of the block table to gather; device lengths choose among them
     table = state.block_table[:, : batch.max_blocks].index_select(0, slots)
     metadata = _metadata(
         batch, rows, starts, seq_lens, table, _kv_slots(state, table, row, positions)
@@ -47,6 +48,7 @@ def _seq_lens(batch: Batch, rows: Rows, state: SlotState, slots: Tensor) -> Tens
     if isinstance(batch, ExactBatch):
         return torch.from_numpy(batch.seq_lens.exact().copy())
     decodes = state.computed.index_select(0, slots[: rows.num_decodes]) + 1
+    # bound, exact on prefill rows: of prompt chunks; decode rows take what the device holds
     return torch.cat((decodes, torch.from_numpy(batch.prefill.seq_lens.exact().copy())))
 
 
@@ -62,6 +64,7 @@ def _metadata(
 ) -> Metadata:
     prefilling = np.arange(rows.slots.size) >= rows.num_decodes
     if isinstance(batch, OptimisticBatch):
+        # bound, sizing: handed on: operators size their grids with it
         return OptimisticMetadata(
             query_start_loc=starts,
             seq_lens=seq_lens,
@@ -75,6 +78,7 @@ def _metadata(
             decode_bound=batch.bound,
             prefill_lens=batch.prefill.seq_lens,
         )
+    # bound, sizing: handed on: operators size their grids with it
     return ExactMetadata(
         query_start_loc=starts,
         seq_lens=seq_lens,

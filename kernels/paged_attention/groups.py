@@ -67,7 +67,10 @@ def prepare(
 def _sizes(metadata: Metadata) -> Rows:
     if isinstance(metadata, ExactMetadata):
         return metadata.host_lens.exact().astype(np.int64)
+    # bound, sizing: as many blocks are gathered as the bound needs; the mask, made from device
+    # lengths, hides what lies behind the true end
     bound = metadata.decode_bound.sizing_array(reader="paged_attention.groups")
+    # bound, exact on prefill rows: their share of the same sizes
     return np.concatenate((bound, metadata.prefill_lens.exact())).astype(np.int64)
 
 

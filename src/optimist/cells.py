@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 import anyio.from_thread
 import anyio.to_thread
 
-from optimist.actors.config import EngineConfig
+from optimist.actors.config import EngineConfig, WorkerConfig
 from optimist.actors.runtime.placement import has_proposer
 from optimist.messages.control import Progress
 from optimist.messages.errors import ConfigError
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from optimist.actors.worker.base import Executor
 
 Report = Callable[[Progress], None]
-
-TORCH_EXECUTOR = "optimist.actors.worker.torch_executor:TorchExecutor"
 
 
 class Cells:
@@ -128,14 +126,17 @@ class Cells:
         return ServedGateway(config, incarnation, scheduler=scheduler, tokenizer=tokenizer)
 
 
-def executor_class(name: str) -> type[Executor]:
-    """The Executor called `torch` or `module:Class`. Raises ConfigError naming what is wrong."""
+def executor_class(config: WorkerConfig) -> type[Executor]:
+    """The Executor that a configuration names. Raises ConfigError naming what is wrong."""
     from optimist.actors.worker.base import Executor
+    from optimist.actors.worker.chosen import executor_path
 
-    path = TORCH_EXECUTOR if name == "torch" else name
+    path = executor_path(config)
     module, colon, attribute = path.partition(":")
     if not colon or not module or not attribute:
-        raise ConfigError(f"worker.executor: expected torch or module:Class, got {name!r}")
+        raise ConfigError(
+            f"worker.executor: expected auto, native, torch or module:Class, got {path!r}"
+        )
     try:
         kind = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
@@ -179,7 +180,7 @@ class _Loading:
     def _load(self) -> Executor:
         from optimist.actors.worker.contract import check_executor
 
-        kind = executor_class(self._config.worker.executor)
+        kind = executor_class(self._config.worker)
         check_executor(self._config, kind)
         executor = kind.load(self._config.worker, self._tell)
         with self._lock:

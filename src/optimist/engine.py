@@ -148,7 +148,7 @@ class Engine:
     def _bring_up(self) -> AbstractAsyncContextManager[Running]:
         from optimist.troupe import bring_up, ignore
 
-        if self._tokenizer is None or self.config.worker.executor == "torch":
+        if self._tokenizer is None or ":" not in self.config.worker.executor:
             self.config = with_model(self.config)
         return bring_up(self.config, self._tokenizer, report=self._progress or ignore)
 

@@ -56,6 +56,7 @@ def examine() -> list[Finding]:
         *(_installed(name) for name in NEEDED),
         *(_optional(name, use) for name, use in OPTIONAL.items()),
         _looked("torch threads", _torch),
+        _native(),
         _looked("default model", _model),
         _looked("sockets", _sockets),
         *(
@@ -98,6 +99,14 @@ def _torch() -> str:
     import torch
 
     return f"{torch.get_num_threads()}; {torch.backends.cpu.get_cpu_capability()}"
+
+
+def _native() -> Finding:
+    from optimist.kernels.native.library import instruction_set, missing
+
+    if why := missing():
+        return Finding("native library", None, f"{why}; torch computes instead, more slowly")
+    return Finding("native library", True, instruction_set())
 
 
 def _model() -> str:

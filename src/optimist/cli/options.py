@@ -60,6 +60,20 @@ OPTIONS = (
         ("float32", "bfloat16"),
     ),
     _engine(
+        "--kernels",
+        "worker.executor",
+        "text",
+        "what computes: the native library, torch, or the first of them that can",
+        ("auto", "native", "torch"),
+    ),
+    _engine(
+        "--quant",
+        "worker.quant",
+        "text",
+        "bits of the weights: none is bfloat16, auto what the file has; needs the native library",
+        ("none", "int8", "int4", "auto"),
+    ),
+    _engine(
         "--placement",
         "placement",
         "text",
@@ -120,7 +134,12 @@ OPTIONS = (
         "off",
         "every prompt is computed in full; cached_tokens stays 0",
     ),
-    _engine("--threads", "worker.threads", "int", "threads that compute; not given: torch decides"),
+    _engine(
+        "--threads",
+        "worker.threads",
+        "int",
+        "threads that compute; not given: one for each processor",
+    ),
     _engine(
         "--start-timeout",
         "start_timeout",

@@ -228,15 +228,15 @@ class IntegerExecutor(IntegerState, Executor):
         size, border = self.limits.block_size, rows.num_decodes
         lens = rows.said
         if isinstance(batch, OptimisticBatch):
-            # bound, check: the bound itself is held against the lengths of the device
+            # bound, test: the bound itself is held against the lengths of the device
             bound = batch.bound.sizing_array(reader="testing.integer_model")
             lens = np.concatenate([bound, lens])
             ends = self.computed[rows.slots[:border]] + rows.queries[:border]
             self.require(bool((ends <= bound).all()), "bound: a row is longer than its bound")
         blocks = -(-lens // size)
-        # bound, check: it must suffice for the longest row
+        # bound, test: it must suffice for the longest row
         self.require(batch.max_blocks >= blocks.max(), "max_blocks: too few for the longest row")
-        # bound, check: it must suffice for the longest query
+        # bound, test: it must suffice for the longest query
         self.require(batch.max_query_len >= rows.queries.max(), "max_query_len: too short")
         table = self.table[rows.slots] == self.cache.unset
         missing = table & (np.arange(table.shape[1]) < blocks[:, None])

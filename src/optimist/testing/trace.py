@@ -16,6 +16,7 @@ def shown(value: Any) -> str:
         case ExactSeqLens():
             return str(value.exact().tolist())
         case SeqLensUpperBound():
+            # bound, display: a line for people, marked as a bound
             return f"<= {value.sizing_array(reader='trace').tolist()}"
         case msgspec.Struct():
             fields = {f.name: getattr(value, f.name) for f in msgspec.structs.fields(value)}
