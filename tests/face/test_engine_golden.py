@@ -1,0 +1,75 @@
+"""The default model in float32 says through an Engine what an outside implementation says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from optimist import Engine, SamplingParams
+from optimist.actors.config import Placement
+
+pytestmark = pytest.mark.anyio
+
+CHOSEN = (0, 2, 3, 6, 11)
+"""cases, texts and chats, whose first tokens leave no doubt in float32"""
+
+TOKENS = 12
+DOUBT = 0.02
+"""margin between the two likeliest logits under which rounding may decide"""
+
+
+def _cases() -> list[tuple[list[int], list[int]]]:
+    path = Path(__file__).parents[1] / "data" / "golden.json"
+    found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["cases"]
+    for at in CHOSEN:
+        assert min(found[at]["top2_margins"][:TOKENS]) >= DOUBT
+    return [(found[at]["prompt_ids"], found[at]["greedy_ids"][:TOKENS]) for at in CHOSEN]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def run_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    import torch
+
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("placement", ["inline", "embedded", "processes"])
+async def test_requests_that_run_together_say_the_golden_tokens(
+    placement: Placement, depth: int
+) -> None:
+    said: dict[int, tuple[int, ...]] = {}
+    cases = _cases()
+    async with Engine(
+        placement=placement,
+        depth=depth,
+        dtype="float32",
+        threads=1,
+        max_slots=len(cases),
+        kv_blocks=32,
+        max_model_len=64,
+        max_chunk=16,
+    ) as engine:
+
+        async def ask(at: int) -> None:
+            params = SamplingParams(max_tokens=TOKENS, temperature=0)
+            said[at] = (await engine.complete(cases[at][0], params)).token_ids
+
+        async with anyio.create_task_group() as group:
+            for at in range(len(cases)):
+                group.start_soon(ask, at)
+    assert [list(said[at]) for at in range(len(cases))] == [tokens for _, tokens in cases]
