@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from optimist.kernels import (
+    advance,
     kv_write,
     linear,
     logprobs,
     paged_attention,
+    place,
     rms_norm,
     rope,
     sampling,
     silu_and_mul,
+    verify,
 )
 from optimist.kernels.card import Card
 
 CARDS: tuple[Card, ...] = (
+    advance.CARD,
     kv_write.CARD,
     linear.CARD,
     logprobs.CARD,
     paged_attention.CARD,
+    place.CARD,
     rms_norm.CARD,
     rope.CARD,
     sampling.CARD,
     silu_and_mul.CARD,
+    verify.CARD,
 )
 """in alphabetical order"""

@@ -29,9 +29,7 @@ def sample(logits: Tensor, rows: Rows) -> Tensor:
     if rows.temperature is None or not logits.shape[0]:
         return greedy(logits)
     ids = torch.arange(logits.shape[1], dtype=torch.int32, device=logits.device)
-    step = max(1, AT_ONCE // max(logits.shape[1], 1024))
-    parts = (slice(i, i + step) for i in range(0, logits.shape[0], step))
-    return torch.cat([_draw(logits, rows, part, ids) for part in parts])
+    return torch.cat([_draw(logits, rows, part, ids) for part in _parts(logits)])
 
 
 def distribution(logits: Tensor, rows: Rows) -> Tensor:
@@ -41,10 +39,16 @@ def distribution(logits: Tensor, rows: Rows) -> Tensor:
     """
     _adjust_(logits, rows)
     best = torch.zeros_like(logits).scatter_(1, greedy(logits)[:, None], 1.0)
-    if rows.temperature is None:
+    if rows.temperature is None or not logits.shape[0]:
         return best
-    scores = _scores_(logits, rows, slice(None))
-    return torch.where((rows.temperature > 0)[:, None], torch.softmax(scores, -1), best)
+    spread = torch.cat([_scores_(logits, rows, part).softmax(-1) for part in _parts(logits)])
+    return torch.where((rows.temperature > 0)[:, None], spread, best)
+
+
+def _parts(logits: Tensor) -> list[slice]:
+    """Rows in parts of AT_ONCE scores, or a little less."""
+    step = max(1, AT_ONCE // max(logits.shape[1], 1024))
+    return [slice(i, i + step) for i in range(0, logits.shape[0], step)]
 
 
 def _draw(logits: Tensor, rows: Rows, part: slice, ids: Tensor) -> Tensor:
