@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
 Placement = Literal["inline", "embedded", "processes"]
 
@@ -34,13 +37,13 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     executor: str = "auto"
     dtype: Literal["float32", "bfloat16", "float64"] = "bfloat16"
     quant: Literal["none", "int8", "int4", "auto"] = "none"
-    block_size: int = 16
-    kv_blocks: int | None = None
-    kv_memory_mb: int = 512
-    max_slots: int = 64
-    max_model_len: int | None = None
-    max_batch_tokens: int = 2048
-    threads: int | None = None
+    block_size: Count = 16
+    kv_blocks: Count | None = None
+    kv_memory_mb: Count = 512
+    max_slots: Count = 64
+    max_model_len: Count | None = None
+    max_batch_tokens: Count = 2048
+    threads: Count | None = None
     draft_wait: float = 0.5
     executor_options: dict[str, int | float | str | bool] = {}
 
@@ -53,11 +56,11 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     prefix_cache: share KV of equal prefixes. proposer, draft_tokens: as in ProposerConfig.
     """
 
-    depth: int = 2
-    max_batch_tokens: int = 2048
-    max_chunk: int = 512
-    max_waiting: int = 1024
-    max_waiting_tokens: int = 1_000_000
+    depth: Count = 2
+    max_batch_tokens: Count = 2048
+    max_chunk: Count = 512
+    max_waiting: Count = 1024
+    max_waiting_tokens: Count = 1_000_000
     prefix_cache: bool = True
     proposer: str = "none"
     draft_tokens: DraftTokens = "auto"
@@ -86,23 +89,25 @@ class ProposerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class BuilderConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """block_size: tokens of a KV block."""
 
-    block_size: int = 16
+    block_size: Count = 16
 
 
 class GatewayConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """model: where tokenizer and chat template come from. model_name: what clients call it.
 
     credit: tokens a request may be ahead of its client. zmq: endpoint of the client protocol, or "".
+    zmq_keys: path of a JSON file with the CURVE keys of that endpoint, `public` and `secret`, or "".
     host, port: of HTTP; port 0 takes a free one, None serves no HTTP. max_requests: live ones.
     """
 
     model: str = ""
     model_name: str = ""
-    credit: int = 256
-    max_requests: int = 1024
+    credit: Count = 256
+    max_requests: Count = 1024
     zmq: str = ""
+    zmq_keys: str = ""
     host: str = "127.0.0.1"
-    port: int | None = None
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = None
 
 
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -115,8 +120,8 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     proposer: ProposerConfig = ProposerConfig()
     builder: BuilderConfig = BuilderConfig()
     worker: WorkerConfig = WorkerConfig()
-    start_timeout: float = 120.0
-    stop_timeout: float = 10.0
-    restarts: int = 3
-    restart_window: float = 30.0
-    hang_timeout: float = 60.0
+    start_timeout: Seconds = 120.0
+    stop_timeout: Seconds = 10.0
+    restarts: Annotated[int, msgspec.Meta(ge=0)] = 3
+    restart_window: Seconds = 30.0
+    hang_timeout: Seconds = 60.0

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import anyio
+import msgspec
 
 from optimist.actors.config import GatewayConfig
 from optimist.actors.gateway.actor import Gateway, GatewayInbox
-from optimist.messages.errors import EngineEnded
+from optimist.messages.errors import ConfigError, EngineEnded
 from optimist.transport.base import Inbox
+
+if TYPE_CHECKING:
+    from optimist.transport.endpoints import CurveKeys
 
 
 class ServedGateway(Gateway):
@@ -36,6 +41,18 @@ class ServedGateway(Gateway):
                 group.cancel_scope.cancel()
 
 
+def curve_keys(path: str) -> CurveKeys:
+    """The keys in a JSON file. Raises ConfigError when it is not one, or others may read it."""
+    from optimist.transport.endpoints import CurveKeys
+
+    try:
+        if Path(path).stat().st_mode & 0o077:
+            raise ConfigError(f"zmq_keys: expected {path} to be its owner's alone: chmod 600")
+        return msgspec.json.decode(Path(path).read_bytes(), type=CurveKeys)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ConfigError(f"zmq_keys: cannot read {path}: {error}") from None
+
+
 class _Doors:
     """The sockets of a served gateway, and what answers on them."""
 
@@ -54,7 +71,8 @@ class _Doors:
             from optimist.transport.router import Router
             from optimist.zmq_front import ZmqFront
 
-            router = Router(stack.enter_context(Links()), config.zmq)
+            keys = curve_keys(config.zmq_keys) if config.zmq_keys else None
+            router = Router(stack.enter_context(Links()), config.zmq, curve=keys)
             self._front = ZmqFront(gateway, router)
             self.addresses.append(router.endpoint)
 

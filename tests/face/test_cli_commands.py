@@ -77,7 +77,7 @@ def test_chat_goes_through_the_template(capsys: pytest.CaptureFixture[str]) -> N
 def test_a_refused_request_is_one_line_and_a_status(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", "--prompt-ids", "999", *SAMPLING]) == 2
     said = capsys.readouterr()
-    assert said.err == "optimist: prompt_ids[0]: expected a token id in [0, 272), got 999\n"
+    assert said.err == "optimist: --prompt-ids[0]: expected a token id in [0, 272), got 999\n"
 
 
 @pytest.mark.parametrize(("requests", "size", "output"), [(3, 6, 4), (1, 9, 2)])

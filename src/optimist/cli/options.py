@@ -174,6 +174,12 @@ OPTIONS = (
         "endpoint of the ZeroMQ client protocol, such as ipc:///run/optimist.sock",
     ),
     _serve(
+        "--zmq-keys",
+        "zmq_keys",
+        "text",
+        "JSON file with the CURVE keys of --zmq, which tcp beyond the loopback address needs",
+    ),
+    _serve(
         "--model-name",
         "model_name",
         "text",
@@ -283,6 +289,16 @@ SUCCESSORS = {
     "--num-threads": "--threads",
 }
 """Options that were removed, or that people bring along, and what takes their place here."""
+
+
+def by_option(message: str, command: str) -> str:
+    """A complaint that begins with a field, beginning with the command's option for it instead."""
+    field, colon, reason = message.partition(": ")
+    name, bracket, at = field.partition("[")
+    for option in options_of(command) if colon else ():
+        if any(f".{target}".endswith(f".{name}") for target in option.targets):
+            return f"{option.flag}{bracket}{at}: {reason}"
+    return message
 
 
 def options_of(command: str) -> list[Option]:

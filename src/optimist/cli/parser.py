@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from optimist.cli.options import COMMAND_DEFAULTS, SUCCESSORS, Option, options_of
+from optimist.cli.options import COMMAND_DEFAULTS, OPTIONS, SUCCESSORS, Option, options_of
 from optimist.messages.errors import ConfigError
 
 COMMANDS = {
@@ -158,6 +158,10 @@ def _unknown(argument: str, command: str) -> str:
     if flag in SUCCESSORS:
         return f"{flag}: no such option; use {SUCCESSORS[flag]}"
     known = [option.flag for option in options_of(command)]
-    near = difflib.get_close_matches(flag, known, n=1, cutoff=0.0)
-    hint = f"; the nearest is {near[0]}" if near else ""
-    return f"{flag}: `optimist {command}` has no such option{hint}"
+    if near := difflib.get_close_matches(flag, known, n=1):
+        return f"{flag}: `optimist {command}` has no such option; the nearest is {near[0]}"
+    others = {option.flag: option.commands for option in OPTIONS}
+    if near := difflib.get_close_matches(flag, others, n=1):
+        whose = ", ".join(others[near[0]])
+        return f"{flag}: `optimist {command}` has no such option; {near[0]} is one of {whose}"
+    return f"{flag}: `optimist {command}` has no such option (see `optimist {command} --help`)"

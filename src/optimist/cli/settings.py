@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from optimist.cli.options import COMMAND_DEFAULTS, OPTIONS
+from optimist.cli.options import COMMAND_DEFAULTS
 from optimist.cli.progress import show
-from optimist.messages.errors import ConfigError
 
 if TYPE_CHECKING:
     from optimist.actors.config import EngineConfig
@@ -18,13 +17,10 @@ if TYPE_CHECKING:
 
 
 def make_engine(parsed: Parsed) -> Engine:
-    """The engine that the options describe, not started. Raises ConfigError naming an option."""
+    """The engine that the options describe, not started. Raises ConfigError naming a field."""
     from optimist.engine import Engine
 
-    try:
-        return Engine(**engine_options(parsed), progress=show())
-    except ConfigError as error:
-        raise _by_option(error) from None
+    return Engine(**engine_options(parsed), progress=show())
 
 
 def engine_config(parsed: Parsed) -> EngineConfig:
@@ -32,10 +28,7 @@ def engine_config(parsed: Parsed) -> EngineConfig:
     from optimist.engine_options import engine_config as configured
 
     options = engine_options(parsed)
-    try:
-        return configured(options.pop("model"), options.pop("placement"), options)
-    except ConfigError as error:
-        raise _by_option(error) from None
+    return configured(options.pop("model"), options.pop("placement"), options)
 
 
 def sampling_params(parsed: Parsed) -> SamplingParams:
@@ -68,12 +61,3 @@ def _given(parsed: Parsed, prefix: str) -> dict[str, Any]:
         for target, value in given.items()
         if target.startswith(prefix)
     }
-
-
-def _by_option(error: ConfigError) -> ConfigError:
-    """The same error, beginning with the option rather than with its field."""
-    field, colon, reason = str(error).partition(": ")
-    for option in OPTIONS:
-        if colon and any(target.endswith(f".{field}") for target in option.targets):
-            return ConfigError(f"{option.flag}: {reason}")
-    return error
