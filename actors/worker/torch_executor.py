@@ -23,6 +23,7 @@ from optimist.kernels.sampling import greedy, sample
 from optimist.kernels.sync_check import checked_step
 from optimist.messages.batches import Batch
 from optimist.models.llama import Llama
+from optimist.models.source import open_source
 
 Ints = NDArray[np.int32]
 
@@ -47,7 +48,8 @@ class TorchExecutor(Executor):
     def load(cls, config: WorkerConfig, progress: Progress) -> Self:
         """Read the model that config names, the default one if it names none, in config.dtype.
 
-        Sets torch's threads for the whole process when config.threads is given.
+        Sets torch's threads for the whole process when config.threads is given. Sizes that do not
+        fit the model are refused before a weight is read.
         """
         from optimist.models.loader import load_model
 
@@ -56,9 +58,12 @@ class TorchExecutor(Executor):
             from optimist.models.default import default_model
 
             path = str(default_model())
+        dtype = getattr(torch, config.dtype)
+        with open_source(path) as source:
+            limits_of(config, source.config, dtype)
         if config.threads is not None:
             torch.set_num_threads(config.threads)
-        return cls(load_model(path, getattr(torch, config.dtype), progress), config)
+        return cls(load_model(path, dtype, progress), config)
 
     def submit(self, batch: Batch, drafts: RowDrafts | None = None) -> TorchTicket:
         """Compute a step. Raises MessageError, before any device state changes for its rows, when

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from toy_device import NETWORK, executor
 
+from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.torch_executor import TorchExecutor
 from optimist.messages.base import column
 from optimist.messages.batches import ExactBatch
 from optimist.messages.errors import ConfigError, MessageError
 from optimist.messages.lengths import ExactSeqLens
 from optimist.messages.slots import BlockDelta, OpenedSlot
+from optimist.models.default import default_model
 from optimist.testing.hand import GREEDY
 
 SMALL: dict[str, Any] = {"kv_blocks": 8, "max_slots": 2, "max_model_len": 20}
@@ -165,6 +167,18 @@ def test_sizes_that_cannot_be_are_refused_before_anything_is_allocated(
     monkeypatch.setattr(NETWORK, "allocate_cache", allocate)
     with pytest.raises(ConfigError, match=message):
         small(**options)
+
+
+def test_sizes_that_do_not_fit_the_model_are_refused_before_a_weight_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def load(*arguments: object) -> None:
+        raise AssertionError("read")
+
+    monkeypatch.setattr("optimist.models.loader.load_model", load)
+    config = WorkerConfig(kv_blocks=1, model=str(default_model()))
+    with pytest.raises(ConfigError, match=r"worker\.kv_blocks: expected room for a block"):
+        TorchExecutor.load(config, lambda what, done, total: None)
 
 
 def test_memory_becomes_blocks_but_no_more_than_all_slots_can_fill() -> None:
