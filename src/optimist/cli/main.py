@@ -18,7 +18,7 @@ OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0, 1 failed, 2 wrongly called, 130 interrupted."""
     command = ""
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in every process of ours: see process.py
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         check_environment(os.environ)
         parsed = parse(sys.argv[1:] if argv is None else argv)
