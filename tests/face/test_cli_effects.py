@@ -53,6 +53,8 @@ def _served(name: str, *given: str) -> Effect:
 EFFECTS = {
     "--model": _told("model", "--model", "tests/data"),
     "--dtype": _told("dtype", "--dtype", "float32"),
+    "--kernels": _seen("kernels", "--kernels", "torch"),
+    "--quant": _told("quant", "--quant", "int8"),
     "--threads": _told("threads", "--threads", "1"),
     "--kv-memory-mb": _told("kv_memory_mb", "--kv-memory-mb", "64"),
     "--placement": _seen("cells", "--placement", "embedded"),

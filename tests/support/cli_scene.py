@@ -40,10 +40,11 @@ async def scene(*arguments: str) -> dict[str, Any]:
     What goes wrong is to see as well, as `error`.
     """
     parsed = parse(arguments)
-    seen: dict[str, Any] = {"error": "", "config": toy_config(parsed)}
+    seen: dict[str, Any] = {"error": "", "kernels": engine_config(parsed).worker.executor}
     try:
         params = sampling_params(parsed)
-        async with bring_up(seen["config"], ByteTokenizer(), gateway_here=False) as troupe:
+        config = toy_config(parsed)
+        async with bring_up(config, ByteTokenizer(), gateway_here=False) as troupe:
             seen |= {"details": troupe.details, "cells": sorted(troupe.pids)}
             if (gateway := troupe.gateway) is not None:
                 seen |= await _asked(gateway, params)
