@@ -45,7 +45,7 @@ def _deepest(tokens: Ids, places: NDArray[np.intp], context: Ids) -> tuple[NDArr
     """The places where most of the context matches, and how many of its tokens that are."""
     back = np.arange(len(context))
     at = places[:, None] - back
-    same = (tokens[at] == context[::-1]) & (at >= 0)
+    same = (tokens[np.maximum(at, 0)] == context[::-1]) & (at >= 0)
     lengths = np.where(same.all(1), len(context), same.argmin(1))
     length = int(lengths.max())
     return places[lengths == length], length

@@ -142,6 +142,13 @@ def test_the_tree_that_promises_more_is_followed() -> None:
     assert made.propose(0, 1, 4).tolist() == [5, 6, 7, 8]
 
 
+def test_a_long_history_is_looked_up_in_a_short_tree() -> None:
+    made = proposer()
+    run(made, [1, 2], [3, 4])
+    made.open(1, 1, ids(*range(50, 90), 1, 2))
+    assert made.propose(1, 1, 2).tolist() == [3, 4]
+
+
 def test_drafts_stop_where_texts_part() -> None:
     made = proposer(suffix_probability=0.6)
     for last in (6, 7, 8):
