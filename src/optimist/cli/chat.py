@@ -67,6 +67,8 @@ def converse(ask: Ask, turns: Turns) -> None:
             print()
             continue
         except EOFError:
+            if sys.stdin.isatty():
+                print()
             return
         if not line.strip():
             continue

@@ -18,9 +18,14 @@ def show(stream: TextIO | None = None) -> Callable[[Progress], None] | None:
     if not out.isatty():
         return None
 
+    shown = ""
+
     def draw(progress: Progress) -> None:
-        out.write(line(progress))
-        out.flush()
+        nonlocal shown
+        if (new := line(progress)) != shown:
+            shown = new
+            out.write(new)
+            out.flush()
 
     return draw
 
