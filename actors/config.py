@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
+Depth = Annotated[int, msgspec.Meta(ge=1, le=2)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
 Placement = Literal["inline", "embedded", "processes"]
@@ -49,14 +50,14 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """depth: steps planned ahead of results; 1 is synchronous.
+    """depth: steps planned ahead of results, 1 or 2; 1 is synchronous.
 
     max_batch_tokens: query tokens of a step. max_chunk: prompt tokens of one request in a step.
     max_waiting: requests that may wait; one more is refused. max_waiting_tokens: their prompt tokens.
     prefix_cache: share KV of equal prefixes. proposer, draft_tokens: as in ProposerConfig.
     """
 
-    depth: Count = 2
+    depth: Depth = 2
     max_batch_tokens: Count = 2048
     max_chunk: Count = 512
     max_waiting: Count = 1024

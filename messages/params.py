@@ -8,6 +8,18 @@ import msgspec
 
 from optimist.messages.errors import InvalidRequest
 
+_WHOLE, _NUMBER = (int,), (int, float)
+_WHOLES = ("max_tokens", "top_k", "seed", "min_tokens", "logprobs", "n")
+_NUMBERS = (
+    "temperature",
+    "top_p",
+    "min_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+)
+_OPTIONAL = ("max_tokens", "seed", "logprobs")
+
 MAX_LOGPROBS = 20
 MAX_N = 64
 MAX_STOPS = 16
@@ -25,7 +37,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     logprobs: alternatives reported with each token, 0 to 20; None reports nothing.
     n: continuations of the same prompt.
 
-    Raises InvalidRequest, naming the field, when a value is out of range.
+    Raises InvalidRequest, naming the field, when a value is of another type or out of range.
     """
 
     max_tokens: int | None = 256
@@ -46,6 +58,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     n: int = 1
 
     def __post_init__(self) -> None:
+        _check_types(self)
         _check(
             "max_tokens", self.max_tokens is None or self.max_tokens >= 1, ">= 1", self.max_tokens
         )
@@ -91,6 +104,34 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             self.logprobs,
         )
         _check("n", 1 <= self.n <= MAX_N, f"in [1, {MAX_N}]", self.n)
+
+
+def _check_types(params: SamplingParams) -> None:
+    """Python lets anything in; what came as a message has its types already."""
+    for name in _WHOLES:
+        value, optional = getattr(params, name), name in _OPTIONAL
+        expected = "a whole number" + (" or None" if optional else "")
+        _check(name, (optional and value is None) or _is(value, _WHOLE), expected, value)
+    for name in _NUMBERS:
+        value = getattr(params, name)
+        _check(name, _is(value, _NUMBER), "a number", value)
+    _check("ignore_eos", isinstance(params.ignore_eos, bool), "True or False", params.ignore_eos)
+    _check("stop", _each(params.stop, (str,)), "a tuple of strings", params.stop)
+    stops = params.stop_token_ids
+    _check("stop_token_ids", _each(stops, _WHOLE), "a tuple of token ids", stops)
+    biases: object = params.logit_bias
+    _check("logit_bias", isinstance(biases, dict), "a dict of token ids to numbers", biases)
+    for token, value in params.logit_bias.items():
+        _check("logit_bias", _is(token, _WHOLE), "token ids as keys", token)
+        _check(f"logit_bias.{token}", _is(value, _NUMBER), "a number", value)
+
+
+def _each(values: object, kinds: tuple[type, ...]) -> bool:
+    return isinstance(values, tuple | list) and all(_is(value, kinds) for value in values)
+
+
+def _is(value: object, kinds: tuple[type, ...]) -> bool:
+    return isinstance(value, kinds) and not isinstance(value, bool)
 
 
 def _encodable(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import operator
 import re
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ import msgspec
 from optimist.messages.client import ChatMessage, Generate
 from optimist.messages.errors import InvalidRequest
 from optimist.messages.params import SamplingParams
+from optimist.plain_words import plain_words
 
 Prompt = str | Sequence[int] | Sequence[ChatMessage] | Sequence[Mapping[str, str]]
 """A text, token ids, or the messages of a chat."""
@@ -37,9 +39,23 @@ def ask(
     prompt: Prompt, params: SamplingParams | None, request: str = "", **options: Unpack[Options]
 ) -> Generate:
     """The request as a message, every value of its field's type. Raises InvalidRequest by field."""
+    _check_names(options)
     kind, value = _prompt(prompt)
     checked = SamplingParams() if params is None else _params(params)
     return _convert({"request": request, kind: value, "params": checked, **options}, Generate)
+
+
+def _check_names(options: Mapping[str, object]) -> None:
+    known = list(Options.__annotations__)
+    for name in options:
+        if name in SamplingParams.__struct_fields__:
+            why = f"give it as SamplingParams({name}=...)"
+        elif near := difflib.get_close_matches(name, known, n=1):
+            why = f"the nearest is {near[0]}"
+        else:
+            why = f"expected one of {', '.join(known)}"
+        if name not in known:
+            raise InvalidRequest(f"{name}: no such option of a request; {why}", field=name)
 
 
 def _prompt(prompt: Prompt) -> tuple[str, str | tuple[Any, ...]]:
@@ -85,11 +101,16 @@ def _params(params: SamplingParams) -> SamplingParams:
     return _convert(msgspec.structs.asdict(params), SamplingParams, "params")
 
 
-def _convert(value: dict[str, Any], kind: type[T], where: str = "request") -> T:
+def _convert(value: dict[str, Any], kind: type[T], where: str = "") -> T:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise InvalidRequest(f"{where}: {error}", field=field_at(str(error))) from error
+        field = field_at(str(error))
+        named = ".".join(part for part in (where, field) if part)
+        reason = plain_words(str(error))
+        raise InvalidRequest(
+            f"{named}: {reason}" if named else reason, field=named or None
+        ) from None
 
 
 def field_at(error: str) -> str | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import os
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
 from optimist.actors.config import EngineConfig, GatewayConfig
 from optimist.messages.errors import ConfigError
+from optimist.plain_words import plain_words
 
 REMOVED: dict[str, str] = {}
 """Options that were removed, and what to use in their place."""
@@ -77,12 +78,21 @@ def _checked(tree: dict[str, Any], name: str, value: object) -> EngineConfig:
     try:
         return msgspec.convert(tree, EngineConfig)
     except msgspec.ValidationError as error:
-        reason = str(error).split(" - at ")[0]
-        raise ConfigError(f"{name}: {reason[0].lower()}{reason[1:]}, value {value!r}") from error
+        reason = plain_words(str(error), _choices(name), repr(value))
+        raise ConfigError(f"{name}: {reason}") from None
+
+
+def _choices(name: str) -> tuple[object, ...]:
+    """The values that an option may have, where its type lists them."""
+    section = option_names()[name][0]
+    kinds = {field.name: field.type for field in msgspec.structs.fields(EngineConfig)}
+    owner = kinds[section] if section else EngineConfig
+    hint = next(field.type for field in msgspec.structs.fields(owner) if field.name == name)
+    return get_args(hint) if get_origin(hint) is Literal else ()
 
 
 def _unknown(name: str, known: list[str]) -> str:
     if name in REMOVED:
         return f"{name}: was removed; use {REMOVED[name]}"
-    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]
-    return f"{name}: no such option of Engine; the nearest is {nearest}"
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"{name}: no such option of Engine" + (f"; the nearest is {near[0]}" if near else "")

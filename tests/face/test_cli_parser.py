@@ -44,14 +44,14 @@ from optimist.messages.errors import ConfigError, InvalidRequest
             r"--temperature: expected in \[0, 100\], got -1",
         ),
         (["generate", "x", "--max-tokens", "0"], "--max-tokens: expected >= 1, got 0"),
-        (["generate", "x", "--threads", "0"], "--threads: expected `int` >= 1, value 0"),
-        (["generate", "x", "--block-size", "0"], "--block-size: expected `int` >= 1, value 0"),
-        (["generate", "x", "--kv-memory-mb", "0"], "--kv-memory-mb: expected `int` >= 1, value 0"),
+        (["generate", "x", "--threads", "0"], "--threads: expected int >= 1, got 0"),
+        (["generate", "x", "--block-size", "0"], "--block-size: expected int >= 1, got 0"),
+        (["generate", "x", "--kv-memory-mb", "0"], "--kv-memory-mb: expected int >= 1, got 0"),
         (["generate", "x", "--max-model-len", "9000"], "--max-model-len: expected .* got 9000"),
         (["generate", "x", "--kv-blocks", "1"], "--kv-blocks: expected room"),
         (["generate", "--prompt-ids", "999999"], r"--prompt-ids.0.: expected a token id"),
         (["generate", "x", "--group", "all", "--placement", "processes"], "got 'all'"),
-        (["serve", "--port", "99999"], "--port: expected `int` <= 65535, value 99999"),
+        (["serve", "--port", "99999"], "--port: expected int <= 65535, got 99999"),
     ],
 )
 def test_a_wrong_call_says_what_is_wrong(

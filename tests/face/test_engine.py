@@ -10,7 +10,7 @@ import pytest
 
 from optimist.engine import Engine
 from optimist.messages.client import ChatMessage
-from optimist.messages.errors import ConfigError, EngineClosed, EngineEnded, InvalidRequest
+from optimist.messages.errors import ConfigError, EngineClosed, EngineEnded
 from optimist.messages.params import SamplingParams
 from optimist.messages.requests import Admit
 from optimist.testing.byte_tokenizer import EOS
@@ -209,53 +209,6 @@ async def test_an_unclosed_engine_complains_and_ends() -> None:
     with anyio.fail_after(1):
         while not life.over:
             await anyio.sleep(0.01)
-
-
-@pytest.mark.parametrize(
-    ("prompt", "field"),
-    [(3, "prompt"), (b"hi", "prompt"), ({"role": "user"}, "prompt"), ([1.5], "prompt_ids[0]"),
-     ([True], "prompt_ids[0]"), ([{"role": "user"}], None), ([{"role": "u", "content": ""}, 3],
-     "messages[1]"), ("", "prompt"), ([], "prompt_ids")],
-)  # fmt: skip
-async def test_a_bad_prompt_is_refused_naming_the_field(
-    engine: ScriptedEngine, prompt: Any, field: str | None
-) -> None:
-    with pytest.raises(InvalidRequest) as refused:
-        await engine.complete(prompt)
-    assert refused.value.problem.field == field
-    assert (await engine.complete("hi")).text == "hello"
-
-
-@pytest.mark.parametrize(
-    ("params", "reason"),
-    [
-        ({"stop": "END"}, "Expected `array`, got `str`"),
-        ({"max_tokens": 1.5}, "Expected `int | null`, got `float`"),
-        ({"n": True}, "Expected `int`, got `bool`"),
-    ],
-)
-async def test_parameters_of_the_wrong_type_are_refused(
-    engine: ScriptedEngine, params: dict[str, Any], reason: str
-) -> None:
-    with pytest.raises(InvalidRequest) as refused:
-        await engine.complete("hi", SamplingParams(**params))
-    assert reason in str(refused.value)
-    assert refused.value.problem.field == next(iter(params))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"dpeth": 2}, "dpeth: no such option of Engine; the nearest is depth"),
-        ({"depth": "two"}, "depth: expected `int`, got `str`, value 'two'"),
-        ({"dtype": "float8"}, "dtype: invalid enum value 'float8', value 'float8'"),
-        ({"placement": "cloud"}, "placement: invalid enum value 'cloud', value 'cloud'"),
-    ],
-)
-async def test_a_wrong_option_is_refused_by_name(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError) as refused:
-        Engine(**options)
-    assert str(refused.value) == message
 
 
 async def test_an_option_of_several_actors_is_set_in_all() -> None:

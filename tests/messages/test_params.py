@@ -41,6 +41,31 @@ def test_a_value_out_of_range_names_its_field(name: str, value: Any) -> None:
     assert str(error.value).startswith(f"{name}: expected ")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("max_tokens", "8", "a whole number or None, got '8'"),
+        ("max_tokens", 1.5, "a whole number or None, got 1.5"),
+        ("top_k", None, "a whole number, got None"),
+        ("n", True, "a whole number, got True"),
+        ("temperature", "1", "a number, got '1'"),
+        ("top_p", None, "a number, got None"),
+        ("ignore_eos", 1, "True or False, got 1"),
+        ("stop", "END", "a tuple of strings, got 'END'"),
+        ("stop", (3,), "a tuple of strings, got (3,)"),
+        ("stop_token_ids", 7, "a tuple of token ids, got 7"),
+        ("stop_token_ids", ("7",), "a tuple of token ids, got ('7',)"),
+        ("logit_bias", [(5, 1.0)], "a dict of token ids to numbers, got [(5, 1.0)]"),
+        ("logit_bias", {"5": 1}, "token ids as keys, got '5'"),
+    ],
+)
+def test_a_value_of_another_type_names_its_field(name: str, value: Any, expected: str) -> None:
+    with pytest.raises(InvalidRequest) as error:
+        SamplingParams(**{name: value})
+    assert error.value.problem.field == name
+    assert str(error.value) == f"{name}: expected {expected}"
+
+
 @pytest.mark.parametrize("name", LIMITS)
 def test_the_limits_themselves_are_allowed(name: str) -> None:
     for value in LIMITS[name][0]:
@@ -59,6 +84,7 @@ def test_every_field_with_a_range_is_tested() -> None:
         ({2**31: 0.0}, f"logit_bias.{2**31}"),
         ({5: 100.5}, "logit_bias.5"),
         ({5: math.nan}, "logit_bias.5"),
+        ({5: "1"}, "logit_bias.5"),
         (dict.fromkeys(range(1025), 0.0), "logit_bias"),
     ],
 )
