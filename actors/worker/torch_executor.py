@@ -6,30 +6,28 @@ from typing import Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Executor, Limits, Progress, RowDrafts
+from optimist.actors.worker.torch_choice import Choice
 from optimist.actors.worker.torch_limits import limits_of
-from optimist.actors.worker.torch_result import Reported, TorchTicket
+from optimist.actors.worker.torch_result import Chosen, TorchTicket
 from optimist.actors.worker.torch_rows import Rows, blocks_needed, longest, rows_of
 from optimist.actors.worker.torch_sampling import SamplingState
 from optimist.actors.worker.torch_state import SlotState
 from optimist.actors.worker.torch_step import StepInput, step_input
-from optimist.kernels.logprobs import logprobs
+from optimist.kernels.advance import advance
 from optimist.kernels.paged_attention import prepare
-from optimist.kernels.sampling import greedy, sample
 from optimist.kernels.sync_check import checked_step
+from optimist.kernels.verify import Places
 from optimist.messages.batches import Batch
 from optimist.models.llama import Llama
 from optimist.models.source import open_source
 
-Ints = NDArray[np.int32]
-
 
 class TorchExecutor(Executor):
-    """Runs ExactBatch, and OptimisticBatch without drafts.
+    """Runs batches of both kinds, with drafts from the host or without.
 
     model: the network, with its weights. config: sizes; its `model`, `dtype` and `threads` are read
     by `load` alone. Raises ConfigError when the sizes do not fit the model or each other.
@@ -43,6 +41,7 @@ class TorchExecutor(Executor):
         cache = model.allocate_cache(self.limits.num_blocks, self.limits.block_size)
         self._state = SlotState(self.limits, cache)
         self._sampling = SamplingState(self.limits.max_slots, self.limits.vocab_size)
+        self._choice = Choice(self._sampling, "sample")
 
     @classmethod
     def load(cls, config: WorkerConfig, progress: Progress) -> Self:
@@ -70,13 +69,15 @@ class TorchExecutor(Executor):
         the batch contradicts what the slots hold. Raises SyncError as OPTIMIST_SYNC_CHECK says.
         """
         with checked_step(), torch.inference_mode():
-            rows = rows_of(batch)
+            vocab_size = self.limits.vocab_size
+            rows = rows_of(batch, drafts, itself=False, vocab_size=vocab_size)
             self._move(batch)
             needed = blocks_needed(batch, self.limits.block_size)
             self._state.check_rows(rows, longest(batch), needed)
-            if not rows.slots.size:
-                return TorchTicket(rows.slots, rows.generations, torch.zeros(0), None)
-            return self._run(batch, rows)
+            if drafts is not None and drafts.ids.size:
+                slots = rows.slots[: rows.num_decodes]
+                self._state.draft(slots, rows.drafts, torch.from_numpy(drafts.ids.copy()))
+            return TorchTicket(self._run(batch, rows))
 
     def reset(self) -> None:
         """Forget every slot; the block table is at version 0 again."""
@@ -84,7 +85,7 @@ class TorchExecutor(Executor):
 
     def close(self) -> None:
         """Give up weights and cache. Nothing may be called after it."""
-        del self._model, self._state, self._sampling
+        del self._model, self._state, self._sampling, self._choice
 
     def _move(self, batch: Batch) -> None:
         self._state.close_slots(batch.closed)
@@ -93,30 +94,34 @@ class TorchExecutor(Executor):
             self._sampling.open_slot(opened)
         self._state.apply_blocks(batch.blocks)
 
-    def _run(self, batch: Batch, rows: Rows) -> TorchTicket:
-        step = step_input(batch, rows, self._state)
-        state, last = self._state, torch.from_numpy(rows.last)
-        logits = self._model.forward(step.ids, step.positions, state.cache, step.metadata, last)
-        state.computed.index_copy_(0, step.slots, step.seq_lens)
+    def _run(self, batch: Batch, rows: Rows) -> Chosen:
+        state, step = self._state, step_input(batch, rows, self._state)
+        at = torch.from_numpy(rows.places)
+        logits = self._model.forward(step.ids, step.positions, state.cache, step.metadata, at)
+        drafts = step.ids.index_select(0, torch.from_numpy(rows.draft_tokens))
+        places = Places.of(rows.drafted, drafts)
+        positions = step.positions.index_select(0, at) + 1
         slots, generations = rows.slots[rows.sampling], rows.generations[rows.sampling]
-        ids, reported = self._choose(slots, rows, step, logits)
-        return TorchTicket(slots, generations, ids, reported)
+        chosen = self._choice.choose(slots, generations, places, positions, logits, None)
+        self._advance(rows, step, chosen, positions)
+        return chosen
 
-    def _choose(
-        self, slots: Ints, rows: Rows, step: StepInput, logits: Tensor
-    ) -> tuple[Tensor, Reported | None]:
-        which = torch.from_numpy(rows.sampling)
-        seq_lens = step.seq_lens.index_select(0, which)
-        asked = np.flatnonzero((alternatives := self._sampling.alternatives(slots)) >= 0)
-        raw = logits.index_select(0, torch.from_numpy(asked)) if asked.size else None
-        if self._sampling.greedy(slots):
-            ids = greedy(logits)
-        else:
-            ids = sample(logits, self._sampling.rows(slots, seq_lens))
-        self._state.append(step.slots.index_select(0, which), seq_lens, ids)
-        self._sampling.chosen(slots, ids)
-        if raw is None:
-            return ids, None
-        counts = alternatives[asked]
-        found = logprobs(raw, ids.index_select(0, torch.from_numpy(asked)), int(counts.max()))
-        return ids, Reported(asked.astype(np.int32), counts, found)
+    def _advance(self, rows: Rows, step: StepInput, chosen: Chosen, positions: Tensor) -> None:
+        """What the step leaves behind in its slots: only what was accepted is counted."""
+        places, verified = chosen.places, chosen.verified
+        rejected = torch.zeros(rows.slots.size, dtype=torch.int64)
+        rejected.index_copy_(
+            0, torch.from_numpy(rows.sampling.astype(np.int64)), places.counts - verified.accepted
+        )
+        queries = torch.from_numpy(rows.queries)
+        owners = torch.from_numpy(chosen.slots.astype(np.int64)).index_select(0, places.row)
+        advance(
+            self._state.computed,
+            self._state.token_ids,
+            step.slots,
+            queries,
+            rejected.to(torch.int32),
+            owners,
+            positions,
+            verified.ids,
+        )

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from optimist.actors.worker.base import Outcome
 from optimist.kernels.logprobs import Report
 from optimist.kernels.sync_check import readback
+from optimist.kernels.verify import Places, Verified
 from optimist.messages.base import column
 from optimist.messages.results import Logprobs
 
@@ -18,45 +18,62 @@ Ints = NDArray[np.int32]
 
 
 class Reported(NamedTuple):
-    """Log-probabilities of the rows that asked: which of the sampling rows, how many alternatives."""
+    """Log-probabilities at the places that asked. places: which of the step's, [N].
 
-    rows: Ints
+    counts: alternatives of each, [N].
+    """
+
+    places: Ints
     counts: Ints
     report: Report
 
 
-class TorchTicket:
-    """A step whose tokens [S] are on the device."""
+class Chosen(NamedTuple):
+    """What the rows that sample chose. slots, generations: [S]. places, verified: of the step."""
 
-    def __init__(
-        self, slots: Ints, generations: Ints, ids: Tensor, reported: Reported | None
-    ) -> None:
-        self._slots = slots
-        self._generations = generations
-        self._ids = ids
-        self._reported = reported
+    slots: Ints
+    generations: Ints
+    places: Places
+    verified: Verified
+    reported: Reported | None = None
+
+
+class TorchTicket:
+    """A step whose tokens are on the device. held: drafts that it can make for each row next."""
+
+    def __init__(self, chosen: Chosen, held: int | None = None) -> None:
+        self._chosen = chosen
+        self._held = held
 
     def wait(self) -> Outcome:
         """Read the tokens, through the one door from device to host."""
-        ids = readback(self._ids).astype(np.int32)
+        slots, generations, places, verified, reported = self._chosen
+        ids = readback(verified.ids).astype(np.int32)
+        counts = readback(verified.accepted).astype(np.int32) + 1
+        starts = places.starts
+        within = np.arange(ids.size) - np.repeat(starts[:-1], np.diff(starts))
+        kept = within < np.repeat(counts, np.diff(starts))
         return Outcome(
-            slots=self._slots,
-            generations=self._generations,
-            token_counts=np.ones_like(ids),
-            token_ids=ids,
-            drafts_run=np.zeros_like(ids),
-            logprobs=None if self._reported is None else _logprobs(self._reported),
+            slots=slots,
+            generations=generations,
+            token_counts=counts,
+            token_ids=ids[kept],
+            drafts_run=np.diff(starts) - 1,
+            logprobs=None if reported is None else _logprobs(reported, kept),
+            drafts_held=None if self._held is None else np.full_like(counts, self._held),
         )
 
 
-def _logprobs(reported: Reported) -> Logprobs:
-    report, counts = reported.report, reported.counts
-    top_ids, top_values = readback(report.top_ids), readback(report.top_values)
+def _logprobs(reported: Reported, kept: NDArray[np.bool_]) -> Logprobs:
+    """Of the places whose token counts. kept: [J], of all places of the step."""
+    report, asked = reported.report, kept[reported.places]
+    places, counts = reported.places[asked], reported.counts[asked]
+    top_ids, top_values = readback(report.top_ids)[asked], readback(report.top_values)[asked]
     wanted = np.arange(top_ids.shape[1]) < counts[:, None]
     return Logprobs(
-        tokens=column(reported.rows),
-        chosen=readback(report.chosen).astype("<f4").tobytes(),
-        ranks=column(readback(report.ranks)),
+        tokens=column((np.cumsum(kept) - 1)[places]),
+        chosen=readback(report.chosen)[asked].astype("<f4").tobytes(),
+        ranks=column(readback(report.ranks)[asked]),
         counts=column(wanted.sum(-1)),
         top_ids=column(top_ids[wanted]),
         top_values=top_values[wanted].astype("<f4").tobytes(),

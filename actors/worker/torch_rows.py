@@ -7,12 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.actors.worker.base import RowDrafts
 from optimist.messages.base import ints
 from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
 from optimist.messages.errors import MessageError
 from optimist.messages.lengths import ExactSeqLens, SeqLensUpperBound
 
 Ints = NDArray[np.int32]
+Indices = NDArray[np.int64]
 
 
 class Rows(NamedTuple):
@@ -20,6 +22,7 @@ class Rows(NamedTuple):
 
     slots, generations: [R]. offsets: where each row's query begins, and the total, [R + 1].
     sampling: the rows that choose a token, [S]. num_decodes: how many rows decode.
+    drafts: how many drafts are verified on each decode row, the last tokens of its query, [D].
     """
 
     slots: Ints
@@ -27,6 +30,7 @@ class Rows(NamedTuple):
     offsets: Ints
     sampling: Ints
     num_decodes: int
+    drafts: Ints
 
     @property
     def queries(self) -> Ints:
@@ -34,38 +38,98 @@ class Rows(NamedTuple):
         return np.diff(self.offsets)
 
     @property
-    def last(self) -> Ints:
-        """The last token of each row that samples, [S]."""
-        return self.offsets[self.sampling + 1] - 1
+    def drafted(self) -> Ints:
+        """How many drafts are verified on each row that samples, [S]."""
+        every = np.zeros(self.slots.size, np.int32)
+        every[: self.num_decodes] = self.drafts
+        return every[self.sampling]
+
+    @property
+    def places(self) -> Indices:
+        """The query tokens behind which a token is chosen, [J]: of each row the last, and those before drafts."""
+        return _ranges(self.offsets[self.sampling + 1] - 1 - self.drafted, self.drafted + 1)
+
+    @property
+    def draft_tokens(self) -> Indices:
+        """The query tokens that are drafts, [sum(drafts)]."""
+        return _ranges(self.offsets[: self.num_decodes] + 1, self.drafts)
 
 
-def rows_of(batch: Batch) -> Rows:
-    """The rows of a batch. Raises MessageError when they contradict each other, or have drafts."""
-    if ints(batch.draft_counts).any():
-        raise MessageError(
-            "batch.draft_counts: expected 0 on every row, this executor runs no drafts"
-        )
+def _ranges(starts: Ints, counts: Ints) -> Indices:
+    """`counts[i]` numbers from `starts[i]` on, for each i, one behind the other."""
+    ends = np.cumsum(counts, dtype=np.int64)
+    total = int(ends[-1]) if ends.size else 0
+    return np.arange(total) + np.repeat(starts - ends + counts, counts)
+
+
+def rows_of(batch: Batch, drafts: RowDrafts | None, *, itself: bool, vocab_size: int) -> Rows:
+    """The rows of a batch. Raises MessageError when they, or the drafts, contradict each other.
+
+    itself: the device drafts, as many tokens as the batch has room for.
+    """
+    counts = _counts(batch, drafts, itself=itself)
+    if drafts is not None:
+        _check_ids(drafts, vocab_size)
     if isinstance(batch, ExactBatch):
         offsets, samples = ints(batch.query_start_loc), ints(batch.samples)
     else:
-        offsets, samples = _optimistic(batch)
+        offsets, samples = _optimistic(batch, counts)
     queries = np.diff(offsets)
     if offsets[0] != 0 or (queries < 1).any():
         raise MessageError(f"batch: expected queries of at least one token, got {queries.tolist()}")
+    if (queries[: batch.num_decodes] != counts + 1).any():
+        raise MessageError(
+            f"batch: expected queries of decode rows to be a token and {counts.tolist()} drafts, "
+            f"got {queries[: batch.num_decodes].tolist()}"
+        )
     return Rows(
         ints(batch.slots),
         ints(batch.generations),
         offsets,
         np.flatnonzero(samples).astype(np.int32),
         batch.num_decodes,
+        counts,
     )
 
 
-def _optimistic(batch: OptimisticBatch) -> tuple[Ints, Ints]:
+def _counts(batch: Batch, drafts: RowDrafts | None, *, itself: bool) -> Ints:
+    """How many drafts run on each decode row, [D]."""
+    room = ints(batch.draft_counts)
+    if itself:
+        if drafts is not None:
+            raise MessageError("drafts: expected none from the host, this device drafts itself")
+        return room
+    counts = np.zeros_like(room) if drafts is None else drafts.counts
+    if counts.shape != room.shape or (counts > room).any() or (counts < 0).any():
+        raise MessageError(
+            f"drafts.counts: expected at most batch.draft_counts {room.tolist()}, "
+            f"got {counts.tolist()}"
+        )
+    if isinstance(batch, ExactBatch) and (counts != room).any():
+        raise MessageError(
+            f"drafts.counts: expected exactly batch.draft_counts {room.tolist()} in an ExactBatch, "
+            f"got {counts.tolist()}"
+        )
+    return counts
+
+
+def _check_ids(drafts: RowDrafts, vocab_size: int) -> None:
+    if len(drafts.ids) != drafts.counts.sum():
+        raise MessageError(
+            f"drafts.ids: expected {drafts.counts.sum()} tokens, got {len(drafts.ids)}"
+        )
+    if drafts.ids.size and not 0 <= drafts.ids.min() <= drafts.ids.max() < vocab_size:
+        raise MessageError(
+            f"drafts.ids: expected tokens from 0 to {vocab_size - 1}, "
+            f"got {drafts.ids.min()} to {drafts.ids.max()}"
+        )
+
+
+def _optimistic(batch: OptimisticBatch, drafts: Ints) -> tuple[Ints, Ints]:
     prefill, decodes = batch.prefill, batch.num_decodes
     # bound, exact on prefill rows: how long the query of a prompt chunk is
     queries = prefill.seq_lens.exact() - ints(prefill.starts)
-    queries = np.concatenate((np.ones(decodes, np.int32), queries))
+    queries = np.concatenate((drafts + 1, queries))
     samples = np.concatenate((np.ones(decodes, np.int32), ints(prefill.samples)))
     return np.concatenate(([0], np.cumsum(queries))).astype(np.int32), samples
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -33,6 +34,16 @@ _COLUMNS = np.dtype(
         ("penalised", np.bool_),
     ]
 )
+
+
+class Earlier(NamedTuple):
+    """Drafts that count as emitted where a later token is chosen. places: where, [N]. ids: which, [N]."""
+
+    places: NDArray[np.int64]
+    ids: Tensor
+
+
+NOTHING = Earlier(np.zeros(0, np.int64), torch.zeros(0, dtype=torch.int64))
 
 
 class SamplingState:
@@ -81,32 +92,38 @@ class SamplingState:
         """How many alternatives each slot reports, -1 for no report at all."""
         return np.ascontiguousarray(self._columns["logprobs"][slots])
 
-    def rows(self, slots: Ints, seq_lens: Tensor) -> SamplingRows:
-        """What `sample` takes for these slots; seq_lens: tokens known before the new one, [S] int32."""
+    def rows(self, slots: Ints, positions: Tensor, earlier: Earlier = NOTHING) -> SamplingRows:
+        """What `sample` takes for these slots, of which one may stand there several times.
+
+        positions: of the token to choose in its request, [J] int64. earlier: drafts before it.
+        """
         rows = self._columns[slots]
         hot = (rows["temperature"] > 0).any()
         top_k = rows["top_k"] if hot and (rows["top_k"] > 0).any() else None
         return SamplingRows(
             temperature=_upload(rows["temperature"]) if hot else None,
             seed=_upload(rows["seed"]),
-            position=seq_lens.long(),
-            penalties=self._penalties(slots, rows),
-            edits=self._edits(slots, rows, seq_lens),
+            position=positions,
+            penalties=self._penalties(slots, rows, earlier),
+            edits=self._edits(slots, rows, positions),
             top_k=None if top_k is None else _upload(top_k),
             max_top_k=0 if top_k is None else int(top_k.max()),
             top_p=_upload(rows["top_p"]) if hot and (rows["top_p"] < 1).any() else None,
             min_p=_upload(rows["min_p"]) if hot and (rows["min_p"] > 0).any() else None,
         )
 
-    def chosen(self, slots: Ints, ids: Tensor) -> None:
-        """Count the tokens ids [S] that these slots have just chosen."""
-        which = np.flatnonzero(self._columns["penalised"][slots])
+    def penalised(self, slots: Ints) -> NDArray[np.bool_]:
+        """Which of these count their tokens, [J]."""
+        return np.ascontiguousarray(self._columns["penalised"][slots])
+
+    def chosen(self, slots: Ints, ids: Tensor, valid: Tensor) -> None:
+        """Count the tokens ids [J] that these slots have just chosen, where valid [J] bool says so."""
+        which = np.flatnonzero(self.penalised(slots))
         if self._counts is None or not which.size:
             return
-        at = torch.from_numpy(slots[which].astype(np.int64))
-        tokens = ids.index_select(0, torch.from_numpy(which))
-        one = torch.ones((), dtype=torch.int32)
-        self._counts[0].index_put_((at, tokens), one, accumulate=True)
+        at, chosen = torch.from_numpy(slots[which].astype(np.int64)), torch.from_numpy(which)
+        once = valid.index_select(0, chosen).to(torch.int32)
+        self._counts[0].index_put_((at, ids.index_select(0, chosen)), once, accumulate=True)
 
     def _count(self, opened: OpenedSlot) -> None:
         if self._counts is None:
@@ -122,20 +139,25 @@ class SamplingState:
         self._counts[0][opened.slot] = torch.from_numpy(emitted.astype(np.int32))
         self._counts[1][opened.slot] = torch.from_numpy(prompt)
 
-    def _penalties(self, slots: Ints, rows: NDArray[np.void]) -> Penalties | None:
+    def _penalties(self, slots: Ints, rows: NDArray[np.void], earlier: Earlier) -> Penalties | None:
         if self._counts is None or not rows["penalised"].any():
             return None
         at = torch.from_numpy(slots.astype(np.int64))
         # Slots that ask for no penalty may hold another request's counts: factors of 0 and 1 undo them.
+        counts = self._counts[0].index_select(0, at)
+        if earlier.places.size:
+            once = torch.ones((), dtype=torch.int32)
+            index = (torch.from_numpy(earlier.places), earlier.ids)
+            counts.index_put_(index, once, accumulate=True)
         return Penalties(
-            self._counts[0].index_select(0, at),
+            counts,
             self._counts[1].index_select(0, at),
             _upload(rows["presence"]),
             _upload(rows["frequency"]),
             _upload(rows["repetition"]),
         )
 
-    def _edits(self, slots: Ints, rows: NDArray[np.void], seq_lens: Tensor) -> tuple[Edits, ...]:
+    def _edits(self, slots: Ints, rows: NDArray[np.void], positions: Tensor) -> tuple[Edits, ...]:
         edits = []
         if rows["biased"].any():
             at, ids = self._listed(slots, rows["biased"], lambda params: ints(params.bias_ids))
@@ -143,7 +165,7 @@ class SamplingState:
             edits.append(Edits(at, ids, torch.from_numpy(np.concatenate(values))))
         if (bound := rows["min_tokens"] > 0).any():
             at, ids = self._listed(slots, bound, lambda params: ints(params.stop_ids))
-            emitted = seq_lens - _upload(rows["prompt_len"])
+            emitted = positions - _upload(rows["prompt_len"])
             early = (emitted < _upload(rows["min_tokens"])).index_select(0, at)
             edits.append(Edits(at, ids, torch.where(early, -torch.inf, 0.0)))
         return tuple(edits)

@@ -14,6 +14,8 @@ from optimist.messages.base import Column, ints, size
 from optimist.messages.errors import MessageError
 from optimist.messages.slots import BlockDelta, OpenedSlot
 
+Ints = NDArray[np.int32]
+
 FREE = -1
 """generation of a slot that no request is in"""
 
@@ -94,10 +96,13 @@ class SlotState:
         np.maximum.at(self._owned, rows, (columns + 1).astype(np.int32))
         clear(self.cache, tuple(blocks[columns >= self._cached[rows]].tolist()))
 
-    def append(self, slots: Tensor, seq_lens: Tensor, ids: Tensor) -> None:
-        """Each slot's new token, behind the tokens it has. slots: [S] int64; seq_lens, ids: [S]."""
-        at = slots * self.width + seq_lens
-        self.token_ids.view(-1).index_copy_(0, at, ids.to(torch.int32))
+    def draft(self, slots: Ints, counts: Ints, ids: Tensor) -> None:
+        """Drafts behind the last token of each slot. slots, counts: [D]; ids: [sum(counts)]."""
+        at = torch.from_numpy(np.repeat(slots, counts).astype(np.int64))
+        within = np.arange(at.shape[0]) - np.repeat(np.cumsum(counts) - counts, counts)
+        positions = self.computed.index_select(0, at) + torch.from_numpy(within + 1)
+        flat = at * self.width + positions
+        self.token_ids.view(-1).index_copy_(0, flat, ids.to(torch.int32))
 
     def check_rows(self, rows: Rows, longest: int, needed: NDArray[np.int64]) -> None:
         """Raise MessageError unless each row's request is in its slot, with blocks for the step."""

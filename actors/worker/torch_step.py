@@ -11,6 +11,7 @@ from torch import Tensor
 from optimist.actors.worker.torch_rows import Rows, longest
 from optimist.actors.worker.torch_state import SlotState
 from optimist.kernels.metadata import ExactMetadata, Metadata, OptimisticMetadata
+from optimist.kernels.place import place
 from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
 
 
@@ -31,32 +32,22 @@ def step_input(batch: Batch, rows: Rows, state: SlotState) -> StepInput:
     slots = torch.from_numpy(rows.slots.astype(np.int64))
     starts = torch.from_numpy(rows.offsets.copy())
     seq_lens = _seq_lens(batch, rows, state, slots)
-    tokens = int(rows.offsets[-1])
     row = torch.from_numpy(np.repeat(np.arange(rows.slots.size), rows.queries))
-    positions = torch.arange(tokens) - (starts[1:] - seq_lens).index_select(0, row)
-    slot = slots.index_select(0, row)
-    ids = state.token_ids.view(-1).index_select(0, slot * state.width + positions)
     # bound, sizing: columns of the block table to gather; device lengths choose among them
     table = state.block_table[:, : batch.max_blocks].index_select(0, slots)
-    metadata = _metadata(
-        batch, rows, starts, seq_lens, table, _kv_slots(state, table, row, positions)
-    )
-    return StepInput(ids, positions, slots, seq_lens, metadata)
+    size = state.cache.shape[-2]
+    placed = place(state.token_ids, slots, starts, seq_lens, table, size, row=row)
+    metadata = _metadata(batch, rows, starts, seq_lens, table, placed.kv_slots)
+    return StepInput(placed.ids, placed.positions, slots, seq_lens, metadata)
 
 
 def _seq_lens(batch: Batch, rows: Rows, state: SlotState, slots: Tensor) -> Tensor:
     if isinstance(batch, ExactBatch):
         return torch.from_numpy(batch.seq_lens.exact().copy())
-    decodes = state.computed.index_select(0, slots[: rows.num_decodes]) + 1
+    decodes = state.computed.index_select(0, slots[: rows.num_decodes])
+    decodes = decodes + torch.from_numpy(rows.drafts + 1)
     # bound, exact on prefill rows: of prompt chunks; decode rows take what the device holds
     return torch.cat((decodes, torch.from_numpy(batch.prefill.seq_lens.exact().copy())))
-
-
-def _kv_slots(state: SlotState, table: Tensor, row: Tensor, positions: Tensor) -> Tensor:
-    """block * P + offset of each token, [T] int64."""
-    size = state.cache.shape[-2]
-    at = row * table.shape[1] + positions // size
-    return table.view(-1).index_select(0, at) * size + positions % size
 
 
 def _metadata(

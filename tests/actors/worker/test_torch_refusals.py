@@ -117,7 +117,7 @@ REFUSED: dict[str, tuple[Callable[[], ExactBatch], str]] = {
     ),
     "drafts": (
         lambda: batch(num_decodes=1, draft_counts=column([1])),
-        "draft_counts: expected 0 on every row",
+        r"drafts\.counts: expected exactly batch\.draft_counts \[1\] in an ExactBatch, got \[0\]",
     ),
     "empty query": (
         lambda: batch(query_start_loc=column([0, 0])),
