@@ -29,12 +29,12 @@ def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def edges() -> tuple[list[tuple[str, str, str]], list[tuple[str, str]]]:
-    """Every (sender, message, receiver) that the actors and the supervisor declare, and every
-    (message, receiver) that is accepted although nobody sends it."""
+    """Every (sender, message, receiver) that the actors, the supervisor and its child processes
+    declare, and every (message, receiver) that is accepted although nobody sends it."""
     from optimist.actors.builder.actor import Builder
     from optimist.actors.gateway.actor import Gateway
     from optimist.actors.proposer.actor import ProposerActor
-    from optimist.actors.runtime.lifeline import ToChild
+    from optimist.actors.runtime.lifeline import FROM_CHILD, TO_CHILD
     from optimist.actors.scheduler.actor import Scheduler
     from optimist.actors.worker.actor import Worker
 
@@ -42,7 +42,7 @@ def edges() -> tuple[list[tuple[str, str, str]], list[tuple[str, str]]]:
     sent = [
         (actor.name, kind.__name__, receiver) for actor in actors for receiver, kind in actor.emits
     ]
-    told = {kind.__name__ for kind in get_args(ToChild)}
+    told = {kind.__name__ for kind in TO_CHILD}
     orphans = []
     for actor in actors:
         known = {kind for _, kind, receiver in sent if receiver == actor.name}
@@ -51,6 +51,9 @@ def edges() -> tuple[list[tuple[str, str, str]], list[tuple[str, str]]]:
                 sent.append(("supervisor", name, actor.name))
             else:
                 orphans.append((name, actor.name))
+    passed_on = {kind for actor in actors for kind in actor.accepts}
+    sent += [("supervisor", kind.__name__, "child") for kind in TO_CHILD if kind not in passed_on]
+    sent += [("child", kind.__name__, "supervisor") for kind in FROM_CHILD]
     return sent, orphans
 
 

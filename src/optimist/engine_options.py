@@ -16,6 +16,9 @@ from optimist.plain_words import plain_words
 REMOVED: dict[str, str] = {}
 """Options that were removed, and what to use in their place."""
 
+FILLED_IN = frozenset({("worker", "proposer")})
+"""Sections' fields that follow from other options when actors are built."""
+
 
 def engine_config(
     model: str | os.PathLike[str] | None, placement: str, options: dict[str, Any]
@@ -64,7 +67,8 @@ def option_names() -> dict[str, tuple[str, ...]]:
     for field in msgspec.structs.fields(EngineConfig):
         if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
             for inner in msgspec.structs.fields(field.type):
-                names[inner.name] = (*names.get(inner.name, ()), field.name)
+                if (field.name, inner.name) not in FILLED_IN:
+                    names[inner.name] = (*names.get(inner.name, ()), field.name)
         else:
             names[field.name] = (*names.get(field.name, ()), "")
     return names

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import generate
 import pytest
 from house import table
 
-from optimist.actors.config import EngineConfig
+from optimist.actors.config import EngineConfig, Placement
 from optimist.actors.contract import plan_kind
 from optimist.actors.runtime.host import Host, Refs
+from optimist.actors.runtime.lifeline import LifeLine
 from optimist.actors.runtime.placement import STARTING_ORDER, layout
 from optimist.engine_options import engine_config
 from optimist.messages.base import ActorMessage
 from optimist.messages.batches import ExactBatch, OptimisticBatch
 from optimist.messages.client import Generate
 from optimist.messages.control import Drain, Fault, Restarted
+from optimist.messages.errors import ConfigError
 from optimist.messages.params import SamplingParams
 from optimist.testing.byte_tokenizer import ByteTokenizer
 from optimist.transport.base import Ref
@@ -85,6 +88,22 @@ class Watcher:
 
         monkeypatch.setattr(Refs, "to", to)
         monkeypatch.setattr(Host, "tell", tell)
+        self._watch_life_lines(monkeypatch)
+
+    def _watch_life_lines(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        send, receive = LifeLine.send, LifeLine.receive_nowait
+
+        def sending(line: LifeLine[Any], message: ActorMessage) -> None:
+            self.seen.add(("supervisor", type(message).__name__, "child"))
+            send(line, message)
+
+        def receiving(line: LifeLine[Any]) -> ActorMessage | None:
+            if (message := receive(line)) is not None:
+                self.seen.add(("child", type(message).__name__, "supervisor"))
+            return message
+
+        monkeypatch.setattr(LifeLine, "send", sending)
+        monkeypatch.setattr(LifeLine, "receive_nowait", receiving)
 
 
 class _Seen:
@@ -100,7 +119,7 @@ class _Seen:
         self._ref.send(message)
 
 
-def _config(**more: Any) -> EngineConfig:
+def _config(placement: Placement = "inline", **more: Any) -> EngineConfig:
     options = {
         "executor": "optimist.testing.integer_model:IntegerExecutor",
         "executor_options": {"vocab_size": 272},
@@ -111,7 +130,7 @@ def _config(**more: Any) -> EngineConfig:
         "restarts": 9,
         **more,
     }
-    return engine_config("toy", "inline", options)
+    return engine_config("toy", placement, options)
 
 
 async def _ask(troupe: Troupe, tokens: int) -> None:
@@ -150,15 +169,28 @@ async def _afternoon(watcher: Watcher, config: EngineConfig) -> None:
         troupe.drain()
 
 
+async def _worker_apart() -> None:
+    """A child process that comes and goes in good order, and one that cannot start."""
+    async with bring_up(_config("embedded"), ByteTokenizer()) as troupe:
+        await _ask(troupe, 4)
+    wrong = _config("embedded", executor_options={"vocab": 272})
+    with pytest.raises(ConfigError, match="vocab"):
+        async with bring_up(wrong, ByteTokenizer()):
+            pass
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_runs_take_every_edge_of_the_map_and_no_other(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     watcher = Watcher(monkeypatch)
     for config in (_config(), _config(proposer="ngram", draft_tokens=3)):
         await _afternoon(watcher, config)
+    await _worker_apart()
     sent, orphans = generate.edges()
     assert orphans == []
     assert watcher.seen == set(sent)
-    assert {sender for sender, _, _ in sent} == {*STARTING_ORDER, "supervisor"}
+    assert {sender for sender, _, _ in sent} == {*STARTING_ORDER, "supervisor", "child"}
