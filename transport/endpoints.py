@@ -48,7 +48,10 @@ def ipc(directory: str | Path, name: str) -> str:
 
 
 def check_connect(endpoint: str, *, curve: CurveKeys | None = None) -> None:
-    """Raise ConfigError unless the endpoint can be connected to, and the keys name the server's."""
+    """Raise ConfigError unless the endpoint can be connected to, and the keys name the server's.
+
+    What leaves the machine is encrypted: tcp needs a loopback address, or CURVE keys.
+    """
     if curve is not None and not curve.server:
         raise ConfigError("curve server key: expected the server's public key, got none")
     if endpoint.startswith("ipc://"):
@@ -57,6 +60,11 @@ def check_connect(endpoint: str, *, curve: CurveKeys | None = None) -> None:
         host, port = _host_and_port(endpoint)
         if not host or host == "*" or not port.isdecimal():
             raise ConfigError(f"{endpoint}: expected tcp://HOST:PORT")
+        if curve is None and not _loopback(host):
+            raise ConfigError(
+                f"{endpoint}: expected CURVE keys, or a loopback address such as 127.0.0.1: "
+                "prompts are not sent in clear to another machine"
+            )
     else:
         raise ConfigError(f"{endpoint}: expected ipc://PATH or tcp://HOST:PORT")
 

@@ -84,7 +84,11 @@ class Connection:
         self._endpoint = endpoint
         self._name = name
         self._links = Links()
-        self._dealer = Dealer(self._links, endpoint, max_bytes=MAX_ANSWER_BYTES, curve=curve)
+        try:
+            self._dealer = Dealer(self._links, endpoint, max_bytes=MAX_ANSWER_BYTES, curve=curve)
+        except BaseException:
+            self._links.close()
+            raise
         self._codec: Codec[Any] = Codec(get_args(ServerMessage), max_bytes=MAX_ANSWER_BYTES)
         self._numbers = count(1)
         self._hello = Waiting()

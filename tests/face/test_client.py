@@ -13,6 +13,7 @@ from optimist.generation import Generation
 from optimist.messages.client import ServerHello
 from optimist.messages.codec import encode
 from optimist.messages.errors import (
+    ConfigError,
     EngineClosed,
     EngineEnded,
     InvalidRequest,
@@ -22,6 +23,7 @@ from optimist.messages.errors import (
 from optimist.messages.params import SamplingParams
 from optimist.messages.requests import Admit
 from optimist.testing.byte_tokenizer import EOS
+from optimist.testing.drain import drained
 from optimist.testing.scripted_engine import ScriptedEngine
 from optimist.transport.links import Links
 from optimist.transport.router import Router
@@ -65,6 +67,12 @@ async def test_over_tcp_with_a_port_that_was_free(serve: Any) -> None:
     tcp = "tcp://127.0.0.1:*"
     async with serve(hello, endpoint=tcp) as served, Client(served.endpoint) as client:
         assert (await client.complete("hi", want_text=False)).token_ids == (*b"hello", EOS)
+
+
+@pytest.mark.parametrize("endpoint", ["foo", "tcp://192.0.2.1:5555"])
+async def test_a_bad_endpoint_is_refused_and_leaves_nothing_open(endpoint: str) -> None:
+    with drained(), pytest.raises(ConfigError, match=f"{endpoint}: expected"):
+        await Client(endpoint).start()
 
 
 async def test_the_gateway_introduces_itself_and_answers_questions(serve: Any) -> None:

@@ -50,6 +50,12 @@ def test_addresses_that_others_can_reach_need_curve_keys(links: Links, sockets: 
         Router(links, first.endpoint)
 
 
+@pytest.mark.parametrize("endpoint", ["tcp://192.0.2.1:5555", "tcp://models.example:5555"])
+def test_nothing_is_sent_in_clear_to_another_machine(links: Links, endpoint: str) -> None:
+    with pytest.raises(ConfigError, match="expected CURVE keys, or a loopback address"):
+        Dealer(links, endpoint)
+
+
 async def test_curve_lets_its_clients_in_and_others_not(links: Links) -> None:
     server, client = (
         CurveKeys(public=public.decode(), secret=secret.decode())
