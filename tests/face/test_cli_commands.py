@@ -53,7 +53,16 @@ def test_generate_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None
     assert answer["usage"] == {"prompt_tokens": 6, "completion_tokens": 5, "cached_tokens": 0}
     assert answer["timing"]["ttft_ms"] > 0
     assert answer["timing"]["tokens_per_s"] > 0
-    assert set(answer) == {"text", "token_ids", "finish_reason", "seed", "usage", "timing"}
+    assert answer["speculation"] == {
+        "proposer": "none",
+        "drafted": 0,
+        "accepted": 0,
+        "acceptance_length": 1.0,
+        "per_position": [],
+    }
+    assert set(answer) == {
+        *("text", "token_ids", "finish_reason", "seed", "usage", "speculation", "timing")
+    }
 
 
 def test_generate_prints_the_text_and_ends_the_line(capsys: pytest.CaptureFixture[str]) -> None:

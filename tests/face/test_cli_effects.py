@@ -17,6 +17,7 @@ ASKED = ("generate", "x", "--max-tokens", "16", "--temperature", "0.7", "--seed"
 SERVED = ("serve", "--placement", "inline", "--port", "0")
 GREEDY = ("--temperature", "0")
 LOOPING = (*GREEDY, "--ignore-eos")
+REPEATING = (*LOOPING, "--logit-bias", "7=100")
 
 
 @pytest.fixture
@@ -60,6 +61,10 @@ EFFECTS = {
     "--placement": _seen("cells", "--placement", "embedded"),
     "--group": _seen("cells", "--group", "scheduler+builder", besides=("--placement", "processes")),
     "--depth": _seen("steps", "--depth", "1", besides=GREEDY),
+    "--proposer": _seen("steps", "--proposer", "ngram", besides=REPEATING),
+    "--draft-tokens": _seen(
+        "steps", "--draft-tokens", "1", besides=("--proposer", "ngram", *REPEATING)
+    ),
     "--max-model-len": _seen("max_model_len", "--max-model-len", "40"),
     "--block-size": _seen("cached", "--block-size", "4"),
     "--kv-blocks": _seen("num_blocks", "--kv-blocks", "77"),

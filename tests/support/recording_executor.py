@@ -32,6 +32,12 @@ class RecordingExecutor(ToyExecutor):
         return super().load(config, progress)
 
     def submit(self, batch: Batch, drafts: RowDrafts | None = None) -> TorchTicket:
-        assert isinstance(batch, ExactBatch)
-        self.ran.append(Ran(size(batch.slots), int(ints(batch.query_start_loc)[-1])))
+        if isinstance(batch, ExactBatch):
+            tokens = int(ints(batch.query_start_loc)[-1])
+        else:
+            chunks = batch.prefill.seq_lens.exact() - ints(batch.prefill.starts)
+            tokens = (
+                int(chunks.sum()) + batch.num_decodes + int(drafts.counts.sum() if drafts else 0)
+            )
+        self.ran.append(Ran(size(batch.slots), tokens))
         return super().submit(batch, drafts)

@@ -10,6 +10,7 @@ import anyio
 
 from optimist.engine import Engine
 from optimist.messages.params import SamplingParams
+from optimist.speculation import speculation
 
 
 async def measure(engine: Engine, *, requests: int, prompt: int, output: int) -> dict[str, Any]:
@@ -37,6 +38,7 @@ async def measure(engine: Engine, *, requests: int, prompt: int, output: int) ->
             for number in range(requests):
                 group.start_soon(one, number)
         seconds = time.perf_counter() - begun
+        drafts = await speculation(engine, sum(completions))
         steps = engine.stats().steps
     return {
         "requests": requests,
@@ -49,6 +51,7 @@ async def measure(engine: Engine, *, requests: int, prompt: int, output: int) ->
         "ttft_ms_median": round(1000 * median(firsts), 1),
         "ttft_ms_worst": round(1000 * max(firsts), 1),
         "steps": steps,
+        "speculation": drafts,
     }
 
 

@@ -54,6 +54,7 @@ async def _streamed(engine: Engine, prompt: Prompt, params: SamplingParams) -> N
 
 async def _whole(engine: Engine, prompt: Prompt, params: SamplingParams) -> None:
     from optimist.actors.gateway.chunks import complete
+    from optimist.speculation import speculation
 
     loading = Timing()
     async with engine:
@@ -62,13 +63,15 @@ async def _whole(engine: Engine, prompt: Prompt, params: SamplingParams) -> None
         async for chunk in engine.generate(prompt, params):
             timing.took(len(chunk.token_ids))
             chunks.append(chunk)
-    completion = complete(chunks)
+        completion = complete(chunks)
+        drafts = await speculation(engine, len(completion.token_ids))
     answer: dict[str, Any] = {
         "text": completion.text,
         "token_ids": completion.token_ids,
         "finish_reason": completion.finish_reason,
         "seed": completion.seed,
         "usage": msgspec.to_builtins(completion.usage),
+        "speculation": drafts,
         "timing": {
             "load_ms": loading.ttft_ms,
             "ttft_ms": timing.ttft_ms,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-Kind = Literal["int", "float", "text", "texts", "ints", "biases", "on", "off"]
-"""How a value is written. texts: the option may be repeated. ints: 1,2,3. biases: 42=-5,7=1.5.
+Kind = Literal["int", "float", "text", "texts", "ints", "biases", "drafts", "on", "off"]
+"""How a value is written. texts: the option may be repeated. ints: 1,2,3. biases: 42=-5,7=1.5. drafts: auto or a number.
 on, off: the option alone sets True or False."""
 
 Choices = tuple[str, ...]
@@ -92,6 +92,18 @@ OPTIONS = (
         "int",
         "steps planned ahead of results; 1 is synchronous",
         ("1", "2"),
+    ),
+    _engine(
+        "--proposer",
+        "scheduler.proposer proposer.proposer",
+        "text",
+        "who guesses the next tokens: none, ngram, suffix, self-draft, draft-model or module:Class",
+    ),
+    _engine(
+        "--draft-tokens",
+        "scheduler.draft_tokens proposer.draft_tokens",
+        "drafts",
+        "guesses of a request in one step at most; auto: as many as pay",
     ),
     _engine(
         "--max-model-len",

@@ -127,6 +127,10 @@ def _biases(text: str) -> dict[int, float]:
     return {int(token): float(value) for token, value in pairs}
 
 
+def _drafts(text: str) -> int | str:
+    return text if text == "auto" else int(text)
+
+
 _READERS: dict[str, Callable[[str], Any]] = {
     "int": int,
     "float": float,
@@ -134,6 +138,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "texts": str,
     "ints": _ints,
     "biases": _biases,
+    "drafts": _drafts,
 }
 _METAVARS = {
     "int": "N",
@@ -142,12 +147,14 @@ _METAVARS = {
     "texts": "TEXT",
     "ints": "N,N,...",
     "biases": "ID=X,...",
+    "drafts": "N|auto",
 }
 _EXPECTED = {
     "int": "a whole number",
     "float": "a number",
     "ints": "whole numbers such as 1,2,3",
     "biases": "pairs such as 42=-5,7=1.5",
+    "drafts": "auto or a whole number",
 }
 
 

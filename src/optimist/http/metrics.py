@@ -28,6 +28,9 @@ _COUNTERS = {
     "cached_tokens": "prompt tokens that came from the prefix cache",
     "emitted_tokens": "tokens generated",
     "wasted_tokens": "tokens computed behind the end of a request",
+    "draft_rows": "rows of steps that were verified with drafts",
+    "drafted_tokens": "drafts verified",
+    "accepted_tokens": "drafts that were right",
 }
 
 
@@ -91,3 +94,11 @@ class _Engine(Collector):
             yield GaugeMetricFamily(f"optimist_{name}", about, value=getattr(stats, name))
         for name, about in _COUNTERS.items():
             yield CounterMetricFamily(f"optimist_{name}", about, value=getattr(stats, name))
+        places = CounterMetricFamily(
+            "optimist_accepted_at",
+            "drafts that were right, by place in their row",
+            labels=("place",),
+        )
+        for place, right in enumerate(stats.accepted_at):
+            places.add_metric((str(place),), right)
+        yield places
