@@ -32,6 +32,11 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     processor. kv_blocks: KV blocks, None sizes them from kv_memory_mb.
     max_model_len: None is the model's own. executor_options: for a `module:Class` executor, as JSON.
     draft_wait: how long a step waits for drafts at most, as a share of the time that steps take.
+    proposer: `self-draft` or `draft-model`, which draft on the device; `none`: drafts, if any, come
+    from the host. draft_layers: of the model, for self-draft; None is a quarter of them. draft_model:
+    path of another model with the same vocabulary, for draft-model.
+    verify: how drafts are judged: compared with the `sample` at their place, so that seeded output does
+    not depend on them, or by `rejection` sampling, one by one or as a `block`, where it does.
     """
 
     model: str = ""
@@ -46,6 +51,10 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     max_batch_tokens: Count = 2048
     threads: Count | None = None
     draft_wait: float = 0.5
+    proposer: Literal["none", "self-draft", "draft-model"] = "none"
+    draft_layers: Count | None = None
+    draft_model: str = ""
+    verify: Literal["sample", "rejection", "block"] = "sample"
     executor_options: dict[str, int | float | str | bool] = {}
 
 

@@ -71,14 +71,38 @@ class Llama:
         ids, positions: of the step's tokens, [T] integers. cache: from `allocate_cache`; the tokens'
         keys and values are written to it. Only the rows at `last` go through the head.
         """
+        x = self.hidden(ids, positions, cache, metadata)
+        return self.logits(x.index_select(0, last))
+
+    def hidden(
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        cache: Tensor,
+        metadata: Metadata,
+        layers: int | None = None,
+    ) -> Tensor:
+        """The residual stream behind the first `layers` layers, all of them if None, [T, E]."""
+        step = self.step(positions, cache, metadata)
+        x = self.embed(ids)
+        for layer, kv in zip(self._layers[:layers], cache[:layers].unbind(0), strict=True):
+            layer.forward(x, kv, step)
+        return x
+
+    def step(self, positions: Tensor, cache: Tensor, metadata: Metadata) -> Step:
+        """What layers need to know about tokens at these positions, [T]."""
         cos, sin = rotations(positions, self._frequencies, self._rope_scale, self.dtype)
         window = self.config.sliding_window
         groups = prepare(metadata, cache, dtype=self.dtype, window=window)
-        step = Step(cos, sin, metadata.slot_mapping, groups)
-        x = self._embedding.index_select(0, ids).to(wide(self.dtype))
-        for layer, kv in zip(self._layers, cache.unbind(0), strict=True):
-            layer.forward(x, kv, step)
-        x = rms_norm(x.index_select(0, last), self._norm, self.config.rms_norm_eps)
+        return Step(cos, sin, metadata.slot_mapping, groups)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Token ids [T] as the residual stream begins, [T, E] float32 or wider."""
+        return self._embedding.index_select(0, ids).to(wide(self.dtype))
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Logits of residual streams x [S, E], [S, V] in float32 or wider."""
+        x = rms_norm(x, self._norm, self.config.rms_norm_eps)
         return self._head(x.to(self.dtype)).to(x.dtype)
 
 

@@ -10,8 +10,15 @@ from torch import Tensor
 
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Executor, Limits, Progress, RowDrafts
+from optimist.actors.worker.device_proposer import DeviceProposer, Drafter, Round
 from optimist.actors.worker.torch_choice import Choice
 from optimist.actors.worker.torch_limits import limits_of
+from optimist.actors.worker.torch_proposer import (
+    Factory,
+    draft_config,
+    load_draft,
+    make_proposer,
+)
 from optimist.actors.worker.torch_result import Chosen, TorchTicket
 from optimist.actors.worker.torch_rows import Rows, blocks_needed, longest, rows_of
 from optimist.actors.worker.torch_sampling import SamplingState
@@ -30,18 +37,34 @@ class TorchExecutor(Executor):
     """Runs batches of both kinds, with drafts from the host or without.
 
     model: the network, with its weights. config: sizes; its `model`, `dtype` and `threads` are read
-    by `load` alone. Raises ConfigError when the sizes do not fit the model or each other.
+    by `load` alone. draft: the model that drafts, where config says so. proposer: makes a proposer
+    that config does not know. Raises ConfigError when the sizes do not fit the model or each other.
     """
 
     operators = (Llama.forward, prepare)
 
-    def __init__(self, model: Llama, config: WorkerConfig) -> None:
-        self.limits: Limits = limits_of(config, model.config, model.dtype)
+    def __init__(
+        self,
+        model: Llama,
+        config: WorkerConfig,
+        *,
+        draft: Llama | None = None,
+        proposer: Factory | None = None,
+    ) -> None:
+        shape = None if draft is None else draft.config
+        self.limits: Limits = limits_of(config, model.config, model.dtype, shape)
         self._model = model
-        cache = model.allocate_cache(self.limits.num_blocks, self.limits.block_size)
-        self._state = SlotState(self.limits, cache)
         self._sampling = SamplingState(self.limits.max_slots, self.limits.vocab_size)
-        self._choice = Choice(self._sampling, "sample")
+        self._choice = Choice(self._sampling, config.verify)
+        if proposer is not None:
+            own: DeviceProposer | None = proposer(model, self.limits)
+        else:
+            own = make_proposer(config, model, draft, self.limits)
+        cache = model.allocate_cache(self.limits.num_blocks, self.limits.block_size)
+        self._state = SlotState(self.limits, cache, () if own is None else own.caches)
+        self._drafter: Drafter | None = None
+        if own is not None:
+            self._drafter = Drafter(own, self._sampling, coupled=config.verify == "sample")
 
     @classmethod
     def load(cls, config: WorkerConfig, progress: Progress) -> Self:
@@ -59,25 +82,26 @@ class TorchExecutor(Executor):
             path = str(default_model())
         dtype = getattr(torch, config.dtype)
         with open_source(path) as source:
-            limits_of(config, source.config, dtype)
+            shape = draft_config(config, source.config)
+            limits_of(config, source.config, dtype, shape)
         if config.threads is not None:
             torch.set_num_threads(config.threads)
-        return cls(load_model(path, dtype, progress), config)
+        draft = load_draft(config, dtype, progress)
+        return cls(load_model(path, dtype, progress), config, draft=draft)
 
     def submit(self, batch: Batch, drafts: RowDrafts | None = None) -> TorchTicket:
         """Compute a step. Raises MessageError, before any device state changes for its rows, when
         the batch contradicts what the slots hold. Raises SyncError as OPTIMIST_SYNC_CHECK says.
         """
         with checked_step(), torch.inference_mode():
-            vocab_size = self.limits.vocab_size
-            rows = rows_of(batch, drafts, itself=False, vocab_size=vocab_size)
+            itself, vocab_size = self._drafter is not None, self.limits.vocab_size
+            rows = rows_of(batch, drafts, itself=itself, vocab_size=vocab_size)
             self._move(batch)
             needed = blocks_needed(batch, self.limits.block_size)
             self._state.check_rows(rows, longest(batch), needed)
-            if drafts is not None and drafts.ids.size:
-                slots = rows.slots[: rows.num_decodes]
-                self._state.draft(slots, rows.drafts, torch.from_numpy(drafts.ids.copy()))
-            return TorchTicket(self._run(batch, rows))
+            proposal = self._draft(batch, rows, drafts)
+            held = self.limits.max_model_len if itself else None
+            return TorchTicket(self._run(batch, rows, proposal), held)
 
     def reset(self) -> None:
         """Forget every slot; the block table is at version 0 again."""
@@ -85,29 +109,51 @@ class TorchExecutor(Executor):
 
     def close(self) -> None:
         """Give up weights and cache. Nothing may be called after it."""
-        del self._model, self._state, self._sampling, self._choice
+        del self._model, self._state, self._sampling, self._choice, self._drafter
 
     def _move(self, batch: Batch) -> None:
         self._state.close_slots(batch.closed)
         for opened in batch.opened:
             self._state.open_slot(opened)
             self._sampling.open_slot(opened)
+            if self._drafter is not None:
+                self._drafter.proposer.open_slot(opened)
         self._state.apply_blocks(batch.blocks)
 
-    def _run(self, batch: Batch, rows: Rows) -> Chosen:
-        state, step = self._state, step_input(batch, rows, self._state)
+    def _draft(self, batch: Batch, rows: Rows, drafts: RowDrafts | None) -> Tensor | None:
+        """Put drafts behind the last tokens; what they were drawn from, if verification needs it."""
+        if self._drafter is not None:
+            return self._drafter.draft(Round(batch, rows, self._state))
+        if drafts is not None and drafts.ids.size:
+            slots, ids = rows.slots[: rows.num_decodes], torch.from_numpy(drafts.ids.copy())
+            self._state.draft(slots, rows.drafts, ids)
+        return None
+
+    def _run(self, batch: Batch, rows: Rows, proposal: Tensor | None) -> Chosen:
+        step = step_input(batch, rows, self._state)
         at = torch.from_numpy(rows.places)
-        logits = self._model.forward(step.ids, step.positions, state.cache, step.metadata, at)
+        logits, hidden = self._forward(step, at)
         drafts = step.ids.index_select(0, torch.from_numpy(rows.draft_tokens))
         places = Places.of(rows.drafted, drafts)
         positions = step.positions.index_select(0, at) + 1
         slots, generations = rows.slots[rows.sampling], rows.generations[rows.sampling]
-        chosen = self._choice.choose(slots, generations, places, positions, logits, None)
-        self._advance(rows, step, chosen, positions)
+        chosen = self._choice.choose(slots, generations, places, positions, logits, proposal)
+        rejected = self._advance(rows, step, chosen, positions)
+        if hidden is not None and self._drafter is not None:
+            round = Round(batch, rows, self._state)
+            self._drafter.proposer.observe(round, step, hidden, rejected)
         return chosen
 
-    def _advance(self, rows: Rows, step: StepInput, chosen: Chosen, positions: Tensor) -> None:
-        """What the step leaves behind in its slots: only what was accepted is counted."""
+    def _forward(self, step: StepInput, at: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Logits at places, and the residual stream of all tokens where a proposer wants to see it."""
+        model, cache = self._model, self._state.cache
+        if self._drafter is None or not self._drafter.proposer.hidden:
+            return model.forward(step.ids, step.positions, cache, step.metadata, at), None
+        hidden = model.hidden(step.ids, step.positions, cache, step.metadata)
+        return model.logits(hidden.index_select(0, at)), hidden
+
+    def _advance(self, rows: Rows, step: StepInput, chosen: Chosen, positions: Tensor) -> Tensor:
+        """What the step leaves behind in its slots: drafts rejected of each row, [R], do not count."""
         places, verified = chosen.places, chosen.verified
         rejected = torch.zeros(rows.slots.size, dtype=torch.int64)
         rejected.index_copy_(
@@ -125,3 +171,4 @@ class TorchExecutor(Executor):
             positions,
             verified.ids,
         )
+        return rejected

@@ -1,4 +1,4 @@
-"""Limits of a device that holds its cache in a torch tensor."""
+"""Limits of a device that holds its caches in torch tensors."""
 
 from __future__ import annotations
 
@@ -11,8 +11,17 @@ from optimist.kernels.kv_cache import block_bytes
 from optimist.models.config import ModelConfig
 
 
-def limits_of(config: WorkerConfig, model: ModelConfig, dtype: torch.dtype) -> Limits:
-    """Sizes for this model. Raises ConfigError, naming the option, for one that cannot be."""
+def limits_of(
+    config: WorkerConfig, model: ModelConfig, dtype: torch.dtype, draft: ModelConfig | None = None
+) -> Limits:
+    """Sizes for this model, and for the one that drafts, whose cache has as many blocks.
+
+    Raises ConfigError, naming the option, for one that cannot be.
+    """
     size = max(1, config.block_size)
-    each = block_bytes(model.num_layers, model.num_kv_heads, size, model.head_dim, dtype)
+    each = sum(
+        block_bytes(one.num_layers, one.num_kv_heads, size, one.head_dim, dtype)
+        for one in (model, draft)
+        if one is not None
+    )
     return limits.limits_of(config, model, each)

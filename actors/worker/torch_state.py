@@ -23,13 +23,16 @@ FREE = -1
 class SlotState:
     """On the device, by slot: token ids, tokens computed, block table; and the KV cache.
 
+    more: caches of a proposer, under the same block table.
+
     On the host, which needs them to check what it is told: the generation in each slot, how many
     blocks its table row holds, and how many of those came from the prefix cache.
     """
 
-    def __init__(self, limits: Limits, cache: Tensor) -> None:
+    def __init__(self, limits: Limits, cache: Tensor, more: tuple[Tensor, ...] = ()) -> None:
         self._limits = limits
         self.cache = cache
+        self.caches = (cache, *more)
         slots, self.width = limits.max_slots, limits.max_model_len + 1
         columns = -(-limits.max_model_len // limits.block_size)
         self.token_ids = torch.zeros((slots, self.width), dtype=torch.int32)
@@ -94,7 +97,9 @@ class SlotState:
         flat = torch.from_numpy(rows * self.block_table.shape[1] + columns)
         self.block_table.view(-1).index_copy_(0, flat, torch.from_numpy(blocks.copy()))
         np.maximum.at(self._owned, rows, (columns + 1).astype(np.int32))
-        clear(self.cache, tuple(blocks[columns >= self._cached[rows]].tolist()))
+        fresh = tuple(blocks[columns >= self._cached[rows]].tolist())
+        for cache in self.caches:
+            clear(cache, fresh)
 
     def draft(self, slots: Ints, counts: Ints, ids: Tensor) -> None:
         """Drafts behind the last token of each slot. slots, counts: [D]; ids: [sum(counts)]."""
@@ -102,6 +107,11 @@ class SlotState:
         within = np.arange(at.shape[0]) - np.repeat(np.cumsum(counts) - counts, counts)
         positions = self.computed.index_select(0, at) + torch.from_numpy(within + 1)
         flat = at * self.width + positions
+        self.token_ids.view(-1).index_copy_(0, flat, ids.to(torch.int32))
+
+    def write(self, slots: Tensor, behind: int, ids: Tensor) -> None:
+        """A draft of each slot, `behind` places behind its last token but one. slots: [N] int64; ids: [N]."""
+        flat = slots * self.width + self.computed.index_select(0, slots) + behind
         self.token_ids.view(-1).index_copy_(0, flat, ids.to(torch.int32))
 
     def check_rows(self, rows: Rows, longest: int, needed: NDArray[np.int64]) -> None:

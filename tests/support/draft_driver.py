@@ -31,18 +31,27 @@ class Driver:
         self.last: Outcome | None = None
         self._bound: dict[int, int] = {}
         self._opened: list[OpenedSlot] = []
+        self._closed: list[int] = []
+        self._generation: dict[int, int] = {}
 
     def open(self, slot: int, prompt: Sequence[int], sampling: Sampling, **more: Any) -> None:
         """A request that the next step prefills, by a chunk of any size."""
         self.tokens[slot], self._bound[slot] = list(prompt), 0
+        self._generation[slot] = more.get("generation", 0)
         plain = {"generation": 0, "request": slot, "prompt_len": len(prompt), "cached_len": 0}
         self._opened.append(
             OpenedSlot(slot=slot, token_ids=column(prompt), sampling=sampling, **plain | more)
         )
 
-    def prefill(self, chunks: Mapping[int, int], drafts: Drafts | None = None) -> Outcome:
+    def close(self, slot: int) -> None:
+        """The request leaves with the next step."""
+        self._closed.append(slot)
+
+    def prefill(
+        self, chunks: Mapping[int, int], drafts: Drafts | None = None, *, itself: bool = False
+    ) -> Outcome:
         """Run a step in which these slots compute so many prompt tokens beside the decode rows."""
-        return self.read(self.submit(drafts or {}, chunks))
+        return self.read(self.submit(drafts or {}, chunks, itself=itself))
 
     def decode(self, drafts: Drafts, *, itself: bool = False) -> Outcome:
         """Run a step of decode rows. itself: the device drafts, as many as are given."""
@@ -72,7 +81,7 @@ class Driver:
         samples = [int(self._bound[slot] == len(self.tokens[slot])) for slot in prefills]
         batch = self._batch(decodes, counts, prefills, starts, samples)
         ids = np.array([token for slot in decodes for token in drafts[slot]], np.int32)
-        self.step, self._opened = self.step + 1, []
+        self.step, self._opened, self._closed = self.step + 1, [], []
         return self.executor.submit(batch, None if itself else RowDrafts(counts, ids))
 
     def _batch(
@@ -90,9 +99,10 @@ class Driver:
             "epoch": 1,
             "step": self.step,
             "opened": tuple(self._opened),
+            "closed": column(self._closed),
             "blocks": self._delta(),
             "slots": column(slots),
-            "generations": column([0] * len(slots)),
+            "generations": column(self._generation[slot] for slot in slots),
             "num_decodes": len(decodes),
             "draft_counts": column(counts),
             "max_query_len": max(queries, default=0),
@@ -101,7 +111,7 @@ class Driver:
         if self.optimistic:
             prefill = PrefillRows(
                 slots=column(prefills),
-                generations=column([0] * len(prefills)),
+                generations=column(self._generation[slot] for slot in prefills),
                 starts=column(starts.values()),
                 seq_lens=ExactSeqLens.of([self._bound[slot] for slot in prefills]),
                 samples=column(samples),

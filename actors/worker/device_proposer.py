@@ -1,0 +1,141 @@
+"""Proposers that draft on the worker's device: their tokens never visit the host.
+
+They draft at the beginning of the step that verifies the drafts, as many as it has room for. So
+no draft is ever stale, and a step without room for drafts pays for none.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from optimist.actors.worker.torch_rows import Rows
+from optimist.actors.worker.torch_sampling import NOTHING, Earlier, SamplingState
+from optimist.actors.worker.torch_state import SlotState
+from optimist.actors.worker.torch_step import StepInput
+from optimist.kernels.sampling import PROPOSAL, branch, distribution, greedy, sample
+from optimist.messages.batches import Batch
+from optimist.messages.slots import OpenedSlot
+
+Indices = NDArray[np.int64]
+
+
+class Round(NamedTuple):
+    """A step whose drafts are being made. rows: drafts of its decode rows say how many are wanted."""
+
+    batch: Batch
+    rows: Rows
+    state: SlotState
+
+    @property
+    def most(self) -> int:
+        """Drafts of the row that wants most."""
+        return int(self.rows.drafts.max(initial=0))
+
+    def wanting(self, more_than: int) -> Indices:
+        """Decode rows that want more drafts than these, [N]."""
+        return np.flatnonzero(self.rows.drafts > more_than)
+
+
+class DeviceProposer(ABC):
+    """Says what may follow. What it says is verified: a wrong one costs speed, never correctness.
+
+    caches: KV caches of its own, laid out like the target's and under the same block table.
+    hidden: whether it wants to `observe` what the target computed.
+    """
+
+    caches: tuple[Tensor, ...] = ()
+    hidden: bool = False
+
+    def open_slot(self, opened: OpenedSlot) -> None:  # noqa: B027 - most have nothing to do
+        """A request moves in."""
+
+    def begin(self, round: Round) -> None:  # noqa: B027 - most have nothing to do
+        """A step begins, also one without drafts."""
+
+    @abstractmethod
+    def logits(self, round: Round, drafted: int) -> Tensor:
+        """Of the next draft of the rows `round.wanting(drafted)`, [N, V] float32 or wider.
+
+        Called for drafted 0, 1, ... in turn. The drafts so far stand behind the last token in
+        `round.state.token_ids`.
+        """
+
+    def observe(  # noqa: B027 - most have nothing to do
+        self, round: Round, step: StepInput, hidden: Tensor, rejected: Tensor
+    ) -> None:
+        """A step ends. hidden: the target's residual stream behind its last layer, [T, E].
+
+        rejected: drafts of each row that were not accepted, [R]. The slots hold what was chosen.
+        """
+
+
+class Drafter:
+    """Lets a device proposer draft, by the parameters of the requests. coupled: see `draft`."""
+
+    def __init__(self, proposer: DeviceProposer, sampling: SamplingState, *, coupled: bool) -> None:
+        self.proposer = proposer
+        self._sampling = sampling
+        self._coupled = coupled
+
+    def draft(self, round: Round) -> Tensor | None:
+        """Put drafts behind the last token of each decode row.
+
+        Coupled, they are drawn with the very noise that the target's own draw will use, so that both
+        tend to agree; nothing is returned. Otherwise noise of its own is used, and what the drafts
+        were drawn from is returned: [J, V], a row for each place of the step.
+        """
+        self.proposer.begin(round)
+        drafts = np.zeros(0) if not round.most else round.rows.drafts
+        chosen = torch.zeros((drafts.size, round.most), dtype=torch.int64)
+        proposal: Tensor | None = None
+        for i in range(round.most):
+            which = round.wanting(i)
+            slots = round.rows.slots[which]
+            logits = self.proposer.logits(round, i)
+            ids, spread = self._draw(round, which, i, logits, chosen)
+            at = torch.from_numpy(which)
+            chosen[:, i].index_copy_(0, at, ids)
+            round.state.write(torch.from_numpy(slots.astype(np.int64)), i + 1, ids)
+            if spread is not None:
+                places = torch.from_numpy(self._places(round)[which] + i)
+                if proposal is None:
+                    proposal = spread.new_zeros((len(round.rows.places), spread.shape[1]))
+                proposal.index_copy_(0, places, spread)
+        return proposal
+
+    @staticmethod
+    def _places(round: Round) -> Indices:
+        """The first place of each decode row, [D]."""
+        counts = round.rows.drafts.astype(np.int64) + 1
+        return np.cumsum(counts) - counts
+
+    def _draw(
+        self, round: Round, which: Indices, drafted: int, logits: Tensor, chosen: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        """Tokens of these rows, [N], and what they were drawn from, [N, V], unless they are coupled."""
+        slots = round.rows.slots[which]
+        if self._coupled and self._sampling.greedy(slots):
+            return greedy(logits), None
+        at = torch.from_numpy(slots.astype(np.int64))
+        begin = round.state.computed.index_select(0, at).long() + 1
+        earlier = self._earlier(slots, which, drafted, chosen)
+        rows = self._sampling.rows(slots, begin + drafted, earlier)
+        if self._coupled:
+            return sample(logits, rows), None
+        rows = rows._replace(seed=branch(rows.seed, begin, PROPOSAL))
+        return sample(logits.clone(), rows), distribution(logits, rows)
+
+    def _earlier(
+        self, slots: NDArray[np.int32], which: Indices, drafted: int, chosen: Tensor
+    ) -> Earlier:
+        counted = np.flatnonzero(self._sampling.penalised(slots))
+        if not drafted or not counted.size:
+            return NOTHING
+        before = chosen.index_select(0, torch.from_numpy(which[counted]))[:, :drafted]
+        return Earlier(np.repeat(counted, drafted), before.reshape(-1))

@@ -1,0 +1,85 @@
+"""Drafts by a second, smaller model with the same vocabulary."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from optimist.actors.worker.base import Limits
+from optimist.actors.worker.device_proposer import DeviceProposer, Round
+from optimist.actors.worker.draft_pass import Indices, draft_pass
+from optimist.messages.errors import ConfigError
+from optimist.messages.slots import OpenedSlot
+from optimist.models.config import ModelConfig
+from optimist.models.llama import Llama
+
+CATCH_UP = 16
+"""tokens that a row may be behind before it is brought up to date without drafting"""
+
+
+def check_draft_model(draft: ModelConfig, target: ModelConfig, max_model_len: int) -> None:
+    """Raise ConfigError, naming the option, for a model that cannot draft for the target."""
+    if draft.vocab_size != target.vocab_size:
+        raise ConfigError(
+            f"worker.draft_model: expected a vocabulary of {target.vocab_size} tokens as in "
+            f"worker.model, got {draft.vocab_size}"
+        )
+    if draft.max_model_len < max_model_len:
+        raise ConfigError(
+            f"worker.draft_model: expected a model made for {max_model_len} tokens or more, got one "
+            f"for {draft.max_model_len}; lower max_model_len, or take another"
+        )
+
+
+class DraftModel(DeviceProposer):
+    """Has a cache of its own under the target's block table.
+
+    It computes prompt chunks in the step in which the target does, and tokens of decode rows when
+    it drafts for them. The host knows how many of those it lacks at most: one more for each step
+    without drafts, and the last draft of a round whose drafts were all accepted. Computing a token
+    again writes what is there already.
+    """
+
+    def __init__(self, model: Llama, limits: Limits) -> None:
+        self._model = model
+        self._cache = model.allocate_cache(limits.num_blocks, limits.block_size)
+        self.caches = (self._cache,)
+        self._behind = np.zeros(limits.max_slots, np.int64)
+        self._first: Tensor | None = None
+
+    def open_slot(self, opened: OpenedSlot) -> None:
+        self._behind[opened.slot] = 0
+
+    def begin(self, round: Round) -> None:
+        """One pass over prompt chunks, and over decode rows that draft or lack too much."""
+        rows, slots = round.rows, round.rows.slots
+        decodes = np.arange(slots.size) < rows.num_decodes
+        drafts = np.zeros(slots.size, np.int64)
+        drafts[: rows.num_decodes] = rows.drafts
+        behind = self._behind[slots]
+        queries = np.where(decodes, behind + 1, rows.queries)
+        which = np.flatnonzero(~decodes | (drafts > 0) | (behind >= CATCH_UP))
+        self._first = self._pass(round, which, queries, drafts) if which.size else None
+        computed = np.zeros(slots.size, np.bool_)
+        computed[which] = True
+        # The token of a step that drafts nothing is computed next time, like the last draft.
+        left = np.where(computed, drafts > 0, behind + 1)
+        self._behind[slots] = np.where(decodes, left, 0)
+
+    def logits(self, round: Round, drafted: int) -> Tensor:
+        if not drafted:
+            assert self._first is not None
+            return self._first
+        which = round.wanting(drafted)
+        one = np.ones_like(which)
+        step = draft_pass(round.batch, round.rows, round.state, which, one, one + drafted)
+        every = torch.arange(which.size)
+        return self._model.forward(step.ids, step.positions, self._cache, step.metadata, every)
+
+    def _pass(self, round: Round, which: Indices, queries: Indices, drafts: Indices) -> Tensor:
+        queries, wanted = queries[which], drafts[which] > 0
+        ahead = np.where(which < round.rows.num_decodes, 1, queries)
+        step = draft_pass(round.batch, round.rows, round.state, which, queries, ahead)
+        last = torch.from_numpy((np.cumsum(queries) - 1)[wanted])
+        return self._model.forward(step.ids, step.positions, self._cache, step.metadata, last)

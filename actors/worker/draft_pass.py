@@ -1,0 +1,71 @@
+"""A pass of a device proposer over some rows of a step, placed like the step itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from optimist.actors.worker.torch_rows import Rows, longest
+from optimist.actors.worker.torch_state import SlotState
+from optimist.actors.worker.torch_step import StepInput
+from optimist.kernels.metadata import ExactMetadata, Metadata, OptimisticMetadata
+from optimist.kernels.place import place
+from optimist.messages.batches import Batch, ExactBatch
+from optimist.messages.lengths import ExactSeqLens, SeqLensUpperBound
+
+Indices = NDArray[np.int64]
+
+
+def draft_pass(
+    batch: Batch, rows: Rows, state: SlotState, which: Indices, queries: Indices, ahead: Indices
+) -> StepInput:
+    """The last `queries` tokens of some rows, up to `ahead` behind what the target has computed.
+
+    which: rows of the step, ascending, [N]. queries, ahead: tokens, [N]. Its metadata is of the kind
+    that the step's is: a pass knows no more about lengths than the step does.
+    """
+    offsets = np.concatenate(([0], np.cumsum(queries))).astype(np.int32)
+    slots = torch.from_numpy(rows.slots[which].astype(np.int64))
+    starts = torch.from_numpy(offsets.copy())
+    seq_lens = state.computed.index_select(0, slots) + torch.from_numpy(ahead.astype(np.int32))
+    row = torch.from_numpy(np.repeat(np.arange(which.size), queries))
+    # bound, sizing: columns of the block table to gather; device lengths choose among them
+    table = state.block_table[:, : batch.max_blocks].index_select(0, slots)
+    size = state.cache.shape[-2]
+    placed = place(state.token_ids, slots, starts, seq_lens, table, size, row=row)
+    metadata = _metadata(
+        batch,
+        rows,
+        which,
+        ahead,
+        query_start_loc=starts,
+        seq_lens=seq_lens,
+        block_table=table,
+        slot_mapping=placed.kv_slots,
+        query_offsets=offsets,
+        max_query_len=int(queries.max(initial=0)),
+        max_seq_len=longest(batch),
+        num_decodes=int((which < rows.num_decodes).sum()),
+        is_prefilling=which >= rows.num_decodes,
+    )
+    return StepInput(placed.ids, placed.positions, slots, seq_lens, metadata)
+
+
+def _metadata(batch: Batch, rows: Rows, which: Indices, ahead: Indices, **shared: Any) -> Metadata:
+    if isinstance(batch, ExactBatch):
+        before = batch.seq_lens.exact() - rows.queries
+        return ExactMetadata(**shared, host_lens=ExactSeqLens.of(before[which] + ahead))
+    decodes = which[which < rows.num_decodes]
+    prefills = which[which >= rows.num_decodes] - rows.num_decodes
+    # bound, sizing: a pass reaches no further than its step, so the step's bound holds for it
+    bound = batch.bound.sizing_array(reader="worker.draft_pass")
+    # bound, exact on prefill rows: a pass computes the same chunks
+    exact = batch.prefill.seq_lens.exact()
+    return OptimisticMetadata(
+        **shared,
+        decode_bound=SeqLensUpperBound.of(bound[decodes]),
+        prefill_lens=ExactSeqLens.of(exact[prefills]),
+    )
