@@ -24,11 +24,13 @@ KINDS = {
     "sizing": "decides how large something is; what is in it follows from lengths on the device",
     "class test": "asks a question whose answer is the same for the bound and for the length",
     "exact on prefill rows": "reads lengths of rows whose tokens are all known, which are exact",
+    "handing on": "makes a bound of fewer rows of it, and reads no number",
     "test": "holds the contract itself against the device, in tests",
     "display": "shows it to people, and decides nothing",
 }
 
-READINGS = frozenset({"max", "total", "blocks", "rows_with_context", "sizing_array"})
+READINGS = frozenset({"max", "total", "blocks", "rows", "rows_with_context", "sizing_array"})
+EXACT_READINGS = READINGS - {"rows"} | {"exact"}
 BOUND_FIELDS = frozenset({"decode_bound", "bound"})
 SIZES = frozenset({"max_seq_len", "max_blocks", "max_query_len"})
 """integers that are made from bounds where rows have bounds"""
@@ -158,7 +160,7 @@ class _Readers(ast.NodeVisitor):
             case ast.Attribute(value=value, attr=method):
                 if method in READINGS and self._is_bound(value):
                     self._add(method)
-                elif method in READINGS | {"exact"} and self._is_exact_part(value):
+                elif method in EXACT_READINGS and self._is_exact_part(value):
                     self._add(f"prefill {method}")
             case ast.Name(id="getattr") if len(node.args) > 1:
                 self._named(node.args[1])

@@ -142,6 +142,7 @@ class OptimisticMetadata(_Metadata):
     def unpadded(self, num_tokens: int, num_rows: int) -> OptimisticMetadata:
         """The first rows and tokens alone: padding cannot leak. The maxima stay."""
         decodes = min(self.num_decodes, num_rows)
+        # bound, handing on: padding rows are left out, the others keep their bounds
         return self._cut(
             num_tokens,
             num_rows,

@@ -41,13 +41,15 @@ def test_prefill_lengths_are_called_exact_and_bounds_never_are() -> None:
     for one in FOUND:
         if one.kind == "exact on prefill rows":
             assert one.what.startswith("prefill ")
+        if one.what == "rows":
+            assert one.kind == "handing on"
         if one.what == "rows_with_context":
             assert one.kind in ("class test", "test")
 
 
 def test_the_scan_knows_every_reading_and_every_field_of_a_bound() -> None:
     public = {name for name, _ in inspect.getmembers(SeqLensUpperBound) if name[0] != "_"}
-    assert public == READINGS | {"count", "of", "rows"}
+    assert public == READINGS | {"count", "of"}
     fields = {
         name
         for kind in OPTIMISTIC
@@ -68,13 +70,13 @@ def test_the_scan_knows_every_reading_and_every_field_of_a_bound() -> None:
         ("bound.rows_with_context()", "rows_with_context"),
         ("anything.sizing_array(reader='me')", "sizing_array"),
         ("either.max()", "max"),
-        ("metadata.decode_bound.rows(0, 3).max()", "max"),
         ("SeqLensUpperBound.of([1]).max()", "max"),
         ("(bound if x else None).total()", "total"),
         ("metadata.max_seq_len", "max_seq_len"),
         ("x = 2 * batch.max_blocks", "max_blocks"),
         ("getattr(batch, 'max_query_len')", "max_query_len"),
         ("getattr(plan, 'decode_bound')", "decode_bound"),
+        ("metadata.decode_bound.rows(0, 3)", "rows"),
         ("batch.prefill.seq_lens.exact()", "prefill exact"),
         ("metadata.prefill_lens.max()", "prefill max"),
         ("other = batch.bound; other.max()", "max"),
@@ -91,6 +93,11 @@ def test_each_way_to_read_is_seen(line: str, what: str) -> None:
     assert found.where == "actors/planted.py: Here.look"
 
 
+def test_the_bound_of_one_row_is_no_way_around() -> None:
+    found = planted("metadata.decode_bound.rows(0, 1).max()")
+    assert [(one.what, one.kind) for one in found] == [("max", ""), ("rows", "")]
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -99,7 +106,6 @@ def test_each_way_to_read_is_seen(line: str, what: str) -> None:
         "plan.decode_lens.max()",
         "f(bound=plan.decode_bound)",
         "bound.count()",
-        "metadata.decode_bound.rows(0, 3)",
         "self.max_blocks = 3",
     ],
 )
