@@ -17,6 +17,9 @@ from optimist.kernels.metadata import ExactMetadata, Metadata
 TILE = 64
 """query tokens of a long row that share one product: their scores fit in a core's cache"""
 
+SHORT = 32
+"""query tokens up to which rows with equally many share their products: a token and its drafts"""
+
 SPLIT_BYTES = 1 << 20
 """KV bytes a layer must save before rows are cut into one more group"""
 
@@ -52,16 +55,15 @@ def prepare(
     queries = np.diff(metadata.query_offsets).astype(np.int64)
     size = cache.shape[-2]
     block_bytes = cache.shape[-4] * size * cache.shape[-1] * cache.element_size()
-    single = np.flatnonzero(queries == 1)
+    short, long = queries <= SHORT, np.flatnonzero(queries > SHORT)
+    worth = max(1, SPLIT_BYTES // block_bytes)
     groups = [
-        _group(metadata, rows, lengths, size, dtype, window)
-        for rows in _alike(single, -(-lengths // size), max(1, SPLIT_BYTES // block_bytes))
+        rows
+        for query in np.unique(queries[short])
+        for rows in _alike(np.flatnonzero(queries == query), -(-lengths // size), worth)
     ]
-    groups += [
-        _group(metadata, row, lengths, size, dtype, window)
-        for row in np.flatnonzero(queries > 1).reshape(-1, 1)
-    ]
-    return tuple(groups)
+    groups += list(long.reshape(-1, 1))
+    return tuple(_group(metadata, rows, lengths, size, dtype, window) for rows in groups)
 
 
 def _sizes(metadata: Metadata) -> Rows:
@@ -110,8 +112,7 @@ def _group(
             width = min(width, longest - queries + high)
         at = lens - queries + torch.arange(low, high, device=lens.device)
         mask = _mask(columns[:, None, :width], at[:, :, None], window, dtype)
-        first = int(starts[0]) + low
-        tokens = _pick(starts) if queries == 1 else slice(first, first + high - low)
+        tokens = _pick((starts[:, None] + np.arange(low, high)).reshape(-1))
         tiles.append(Tile(tokens, high - low, width, mask[:, None]))
     return Group(rows.size, blocks.reshape(-1), tuple(tiles))
 

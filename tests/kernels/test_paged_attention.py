@@ -18,6 +18,7 @@ ROWS = {
     "prompts": ([3, 1, 8, 2], [3, 1, 8, 2]),
     "chunks": ([3, 5], [11, 5]),
     "decodes and chunks": ([1, 1, 4, 1, 6], [8, 3, 4, 1, 22]),
+    "drafts": ([3, 1, 4, 3, 3, 4, 1, 2], [30, 9, 4, 3, 18, 25, 1, 40]),
     "a long chunk": ([150], [171]),
     "one long, many short": ([1] * 7, [300, 5, 6, 7, 8, 9, 4]),
     "padding rows": ([1, 3, 0, 0], [6, 7, 0, 0]),
@@ -83,6 +84,16 @@ def test_long_rows_do_not_make_short_ones_as_long() -> None:
     groups = prepare(case.metadata, case.cache, dtype=case.q.dtype, window=None)
     assert sum(group.blocks.shape[0] for group in groups) < 2 * (125 + 39)
     run(case, case.metadata, window=None, softcap=None)
+
+
+def test_rows_with_equally_many_drafts_share_their_products() -> None:
+    case = paged([4, 2, 4, 4, 2, 1], [20, 8, 12, 17, 13, 9])
+    groups = prepare(case.metadata, case.cache, dtype=case.q.dtype, window=None)
+    assert sorted((group.rows, group.tiles[0].queries) for group in groups) == [
+        (1, 1),
+        (2, 2),
+        (3, 4),
+    ]
 
 
 def test_a_window_gathers_only_blocks_near_the_end() -> None:
