@@ -69,7 +69,7 @@ class NativeExecutor(Executor):
                 max_tokens=limits.max_batch_tokens,
                 threads=config.threads or len(os.sched_getaffinity(0)),
             )
-            return cls(load_device(source, sizes, progress), limits)
+            return cls(load_device(source, sizes, progress, quant=config.quant), limits)
 
     def submit(self, batch: Batch, drafts: RowDrafts | None = None) -> NativeTicket:
         """Compute a step. Raises MessageError, before any device state changes for its rows, when

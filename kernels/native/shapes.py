@@ -43,8 +43,17 @@ class Format(enum.IntEnum):
 
 
 STORED = {
-    **{"F32": 0, "F16": 1, "BF16": 30},
-    **{"Q4_0": 2, "Q4_1": 3, "Q5_0": 6, "Q5_1": 7, "Q8_0": 8, "Q4_K": 12, "Q5_K": 13, "Q6_K": 14},
+    "F32": 0,
+    "F16": 1,
+    "BF16": 30,
+    "Q4_0": 2,
+    "Q4_1": 3,
+    "Q5_0": 6,
+    "Q5_1": 7,
+    "Q8_0": 8,
+    "Q4_K": 12,
+    "Q5_K": 13,
+    "Q6_K": 14,
 }
 """how weights may be stored, by the numbers of the GGUF format"""
 

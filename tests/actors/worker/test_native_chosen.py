@@ -1,0 +1,75 @@
+"""Which executor a worker runs when it is told to choose."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from optimist.actors.config import WorkerConfig
+from optimist.actors.worker import chosen
+from optimist.actors.worker.chosen import NATIVE, TORCH, executor_path
+from optimist.messages.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("options", "path"),
+    [
+        ({"proposer": "self-draft"}, TORCH),
+        ({"verify": "rejection"}, TORCH),
+        ({}, NATIVE),
+        ({"quant": "int4"}, NATIVE),
+        ({"executor": "native"}, NATIVE),
+        ({"executor": "native", "dtype": "float32"}, NATIVE),
+        ({"executor": "torch"}, TORCH),
+        ({"executor": "torch", "quant": "auto"}, TORCH),
+        ({"dtype": "float32"}, TORCH),
+        ({"dtype": "float64"}, TORCH),
+        ({"block_size": 8}, TORCH),
+        ({"block_size": 48}, NATIVE),
+        ({"executor": "mine:Own", "quant": "int8"}, "mine:Own"),
+    ],
+    ids=str,
+)
+def test_the_fastest_that_can_is_chosen(options: dict[str, Any], path: str) -> None:
+    assert executor_path(WorkerConfig(**options)) == path
+
+
+def test_without_a_library_torch_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chosen, "missing", lambda: "it was not built")
+    assert executor_path(WorkerConfig()) == TORCH
+    with pytest.raises(ConfigError, match=r"worker\.executor: it was not built"):
+        executor_path(WorkerConfig(executor="native"))
+    with pytest.raises(
+        ConfigError, match=r"worker\.quant: int8 needs the native executor: it was not built"
+    ):
+        executor_path(WorkerConfig(quant="int8"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"executor": "torch"}, r"worker\.quant: int4 needs the native executor, got 'torch'"),
+        ({"dtype": "float32"}, r"worker\.quant: int4 .*: it runs bfloat16 in blocks"),
+        ({"block_size": 8}, r"worker\.quant: int4 .*: it runs bfloat16 in blocks"),
+    ],
+    ids=str,
+)
+def test_a_quantisation_that_nobody_would_honour_is_refused(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        executor_path(WorkerConfig(quant="int4", **options))
+
+
+def test_choosing_loads_no_torch() -> None:
+    code = (
+        "import sys\n"
+        "from optimist.actors.config import WorkerConfig\n"
+        "from optimist.actors.worker.chosen import executor_path\n"
+        "executor_path(WorkerConfig())\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-P", "-c", code], check=True, timeout=60)
