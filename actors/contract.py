@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from optimist.actors.config import EngineConfig, ProposerConfig
+import msgspec
+
+from optimist.actors.config import EngineConfig, ProposerConfig, WorkerConfig
 from optimist.actors.proposer.kinds import kind_of
 from optimist.messages.errors import ConfigError
 
@@ -28,12 +30,19 @@ def plan_kind(config: EngineConfig) -> PlanKind:
     return "optimistic" if drafting and config.scheduler.depth > 1 else "exact"
 
 
+def worker_config(config: EngineConfig) -> WorkerConfig:
+    """What the worker is told: its own part, and who drafts on the device."""
+    proposer = config.proposer.proposer if kind_of(config.proposer.proposer) == "device" else "none"
+    return msgspec.structs.replace(config.worker, proposer=proposer)
+
+
 def check_contract(config: EngineConfig) -> None:
     """Raise ConfigError for options that are unknown or clash, naming both and what to change."""
     kind_of(config.proposer.proposer)
     _check_told_alike(config)
     _check_drafts(config.proposer)
     _check_owners(config.proposer)
+    _check_device(config.worker, config.proposer.proposer)
 
 
 def _check_told_alike(config: EngineConfig) -> None:
@@ -79,7 +88,33 @@ def _check_owners(config: ProposerConfig) -> None:
     for owner, options in _OWN_OPTIONS.items():
         for name in options if owner != chosen else ():
             if (value := getattr(config, name)) != getattr(defaults, name):
-                raise ConfigError(
-                    f"{name}: {value!r} is for proposer {owner} and the proposer is "
-                    f"{config.proposer!r}; use proposer {owner}, or leave {name} away"
-                )
+                raise ConfigError(_only(name, value, owner, config.proposer))
+
+
+def _check_device(worker: WorkerConfig, proposer: str) -> None:
+    """Options of the worker that mean something only with a certain proposer, or executor."""
+    if worker.draft_layers is not None and proposer != "self-draft":
+        raise ConfigError(_only("draft_layers", worker.draft_layers, "self-draft", proposer))
+    if worker.draft_model and proposer != "draft-model":
+        raise ConfigError(_only("draft_model", worker.draft_model, "draft-model", proposer))
+    if proposer == "draft-model" and not worker.draft_model:
+        raise ConfigError("draft_model: expected the path of a model with proposer 'draft-model'")
+    if worker.verify != "sample" and proposer == "none":
+        raise ConfigError(
+            f"verify: {worker.verify!r} and proposer 'none' contradict each other; name a proposer, "
+            f"or use verify sample"
+        )
+    drafting = kind_of(proposer) == "device"
+    if worker.executor == "native" and (drafting or worker.verify != "sample"):
+        what = f"proposer {proposer!r}" if drafting else f"verify {worker.verify!r}"
+        raise ConfigError(
+            f"executor: 'native' and {what} do not go together; use executor torch, or proposer "
+            f"ngram or suffix with verify sample"
+        )
+
+
+def _only(name: str, value: object, owner: str, proposer: str) -> str:
+    return (
+        f"{name}: {value!r} is for proposer {owner} and the proposer is {proposer!r}; "
+        f"use proposer {owner}, or leave {name} away"
+    )

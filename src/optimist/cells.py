@@ -16,6 +16,7 @@ import anyio.from_thread
 import anyio.to_thread
 
 from optimist.actors.config import EngineConfig, WorkerConfig
+from optimist.actors.contract import worker_config
 from optimist.actors.runtime.placement import has_proposer
 from optimist.messages.control import Progress
 from optimist.messages.errors import ConfigError
@@ -67,7 +68,7 @@ class Cells:
 
         executor = await _Loading(self._config, progress).wait()
         return Worker(
-            self._config.worker,
+            worker_config(self._config),
             incarnation,
             scheduler=refs.to(Worker, "scheduler"),
             executor=executor,
@@ -180,9 +181,10 @@ class _Loading:
     def _load(self) -> Executor:
         from optimist.actors.worker.contract import check_executor
 
-        kind = executor_class(self._config.worker)
+        worker = worker_config(self._config)
+        kind = executor_class(worker)
         check_executor(self._config, kind)
-        executor = kind.load(self._config.worker, self._tell)
+        executor = kind.load(worker, self._tell)
         with self._lock:
             if not self._abandoned:
                 self._loaded = executor

@@ -15,7 +15,7 @@ from optimist.actors.config import (
     SchedulerConfig,
     WorkerConfig,
 )
-from optimist.actors.contract import PlanKind, check_contract, plan_kind
+from optimist.actors.contract import PlanKind, check_contract, plan_kind, worker_config
 from optimist.messages.errors import ConfigError
 
 
@@ -55,7 +55,6 @@ def test_a_proposer_and_steps_ahead_make_every_plan_optimistic(
         engine("ngram", 4, ngram_min=1, ngram_max=9),
         engine("suffix", suffix_tokens=0),
         engine("a.b:C", proposer_options={"speed": 3}),
-        engine("draft-model", 2, depth=1),
     ],
 )
 def test_options_that_go_together_pass(config: EngineConfig) -> None:
@@ -109,6 +108,58 @@ def test_actors_that_are_told_different_things_are_both_named(
 def test_an_unknown_proposer_is_refused_with_the_nearest(proposer: str) -> None:
     with pytest.raises(ConfigError, match=r"proposer: expected one of none, ngram.*nearest is"):
         check_contract(engine(proposer))
+
+
+def device(proposer: str, **worker: Any) -> EngineConfig:
+    return msgspec.structs.replace(engine(proposer), worker=WorkerConfig(**worker))
+
+
+@pytest.mark.parametrize(
+    ("config", "one", "other"),
+    [
+        (device("ngram", draft_layers=2), "draft_layers: 2", "proposer is 'ngram'"),
+        (device("none", draft_model="/m"), "draft_model: '/m'", "proposer is 'none'"),
+        (device("draft-model"), "draft_model", "proposer 'draft-model'"),
+        (device("none", verify="block"), "verify: 'block'", "proposer 'none'"),
+        (device("self-draft", executor="native"), "executor: 'native'", "proposer 'self-draft'"),
+        (
+            device("ngram", executor="native", verify="rejection"),
+            *("executor: 'native'", "verify 'rejection'"),
+        ),
+    ],
+)
+def test_options_of_the_worker_clash_with_the_proposer_by_name(
+    config: EngineConfig, one: str, other: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        check_contract(config)
+    assert str(refused.value).startswith(one) and other in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        device("self-draft", draft_layers=2, verify="block"),
+        device("draft-model", draft_model="/m"),
+        device("ngram", executor="native"),
+        device("suffix", verify="rejection", executor="torch"),
+    ],
+)
+def test_options_of_the_worker_that_fit_pass(config: EngineConfig) -> None:
+    check_contract(config)
+
+
+@pytest.mark.parametrize(
+    ("proposer", "told"),
+    [
+        ("self-draft", "self-draft"),
+        ("draft-model", "draft-model"),
+        ("ngram", "none"),
+        ("none", "none"),
+    ],
+)
+def test_the_worker_is_told_of_proposers_on_its_device_alone(proposer: str, told: str) -> None:
+    assert worker_config(engine(proposer)).proposer == told
 
 
 def test_a_negative_number_of_drafts_is_refused() -> None:
