@@ -32,6 +32,7 @@ class Placed(NamedTuple):
     pool: str
     batch: int
     sampling: str
+    drafts: str
     placement: Placement
 
     def cell(self) -> Cell:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from optimist.messages.base import ActorMessage
 from optimist.messages.codec import Codec, encode
+from optimist.messages.drafting import Accepted, Drafts
 from optimist.testing.gate import Gate
 
 
@@ -19,6 +20,9 @@ class Edge(NamedTuple):
     incarnation: int
     receiver: str
 
+
+DROPPABLE = (Accepted, Drafts)
+"""what may be lost on its way without harm to anything but speed"""
 
 Watch = Callable[[Edge, ActorMessage], None]
 """sees every message that is sent, or that arrives"""
@@ -37,9 +41,13 @@ class EdgeRef(NamedTuple):
 class Edges:
     """codec: whether messages pass through it.
 
-    repeat: how often a message comes twice, 0 to 1, where its receiver must bear that."""
+    repeat: how often a message comes twice, 0 to 1, where its receiver must bear that. loss: how often one
+    that may be dropped is.
+    """
 
-    def __init__(self, rng: random.Random, *, codec: bool, repeat: float) -> None:
+    def __init__(
+        self, rng: random.Random, *, codec: bool, repeat: float, loss: float = 0.0
+    ) -> None:
         self.queues: dict[Edge, deque[ActorMessage]] = {}
         self.watches: list[Watch] = []
         self.arrivals: list[Watch] = []
@@ -47,6 +55,7 @@ class Edges:
         self._rng = rng
         self._codec = codec
         self._repeat = repeat
+        self._loss = loss
 
     def ref(self, sender: str, incarnation: int, receiver: str) -> EdgeRef:
         """An address for a constructor."""
@@ -67,6 +76,8 @@ class Edges:
             gate.offer(message, lambda released: self._put(edge, released))
 
     def _put(self, edge: Edge, message: ActorMessage) -> None:
+        if self._loss and isinstance(message, DROPPABLE) and self._rng.random() < self._loss:
+            return
         queue = self.queues.setdefault(edge, deque())
         queue.append(message)
         inner = "gateway" not in (edge.sender, edge.receiver)

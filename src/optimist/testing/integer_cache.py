@@ -25,7 +25,7 @@ class IntegerCache:
     def __init__(self, num_blocks: int, block_size: int, *, checked: bool) -> None:
         self.unset = num_blocks
         self._block_size = block_size
-        self._checked = checked
+        self.checked = checked
         self._first = np.full((num_blocks + 1, block_size), POISON, np.uint64)
         self._second = self._first.copy()
 
@@ -48,7 +48,7 @@ class IntegerCache:
         rows, positions, tokens: of the query tokens, [Q].
         """
         blocks, offsets = table[rows, positions // self._block_size], positions % self._block_size
-        if self._checked and bool((blocks == self.unset).any()):
+        if self.checked and bool((blocks == self.unset).any()):
             raise Violation("attend: a query token has no block to write its KV to")
         kv = first_kvs(tokens, positions)
         self._first[blocks, offsets] = kv
@@ -62,7 +62,7 @@ class IntegerCache:
         width = -(-int(ends.max(initial=0)) // self._block_size)
         kv = layer[table[:, :width]].reshape(len(table), width * self._block_size)
         valid = np.arange(kv.shape[1]) < ends[:, None]
-        if self._checked and bool((valid & (kv == POISON)).any()):
+        if self.checked and bool((valid & (kv == POISON)).any()):
             row, index = np.argwhere(valid & (kv == POISON))[0]
             raise Violation(f"attend: row {row} reads KV of token {index}, which nobody wrote")
         return np.where(valid, terms(kv), np.uint64(0))

@@ -7,6 +7,7 @@ from itertools import combinations, product
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from optimist.messages.slots import Sampling
+from optimist.testing.gap import GapRule
 from optimist.testing.gateway_model import Journal
 from optimist.testing.inspector import Inspector
 from optimist.testing.integer_rule import IntegerModel
@@ -26,10 +27,29 @@ Pool = Literal["small", "large"]
 Choice = Literal["greedy", "seeded"]
 POOLS: tuple[Pool, ...] = ("small", "large")
 SAMPLINGS: tuple[Choice, ...] = ("greedy", "seeded")
+DRAFTS = (
+    *(
+        "ngram",
+        "suffix",
+        "right",
+        "wrong",
+        "first-1",
+        "first-2",
+        "end-0",
+        "end-1",
+        "too-many",
+        "none",
+    ),
+    *("lie-late", "lie-too-many", "device-right", "device-first-1"),
+)
+"""who drafts, see optimist.testing.drafting"""
 
 
 class Cell(NamedTuple):
-    """One combination. chunk: prompt tokens of a step. cache: prefix cache. batch: requests at once."""
+    """One combination. chunk: prompt tokens of a step. cache: prefix cache. batch: requests at once.
+
+    drafts: who drafts, "" is nobody.
+    """
 
     depth: int
     chunk: int
@@ -37,9 +57,10 @@ class Cell(NamedTuple):
     pool: Pool
     batch: int
     sampling: Choice
+    drafts: str = ""
 
     def __str__(self) -> str:
-        return "-".join(f"{name}={value}" for name, value in self._asdict().items())
+        return "-".join(f"{name}={value}" for name, value in self._asdict().items() if value != "")
 
     def setup(self, model: IntegerModel = INTEGERS) -> Setup:
         """The engine of this cell. A small pool holds one request of full length, and little more."""
@@ -54,6 +75,7 @@ class Cell(NamedTuple):
             max_model_len=CONTEXT,
             model=model,
             lateness=2,
+            drafts=self.drafts,
         )
 
     def wishes(self, vocab_size: int) -> tuple[Wish, ...]:
@@ -73,13 +95,17 @@ class Cell(NamedTuple):
             prompt_ids=tuple((stem + own)[:length] if i % 3 else own),
             max_tokens=(12, 30, 5, 1, 40, 20, 8)[i],
             sampling=Sampling(temperature=float(self.sampling == "seeded"), seed=i - 3),
-            stop_ids=(5,) if i % 2 else (),
+            stop_ids=self._stop_ids(vocab_size) if i % 2 else (),
         )
 
+    def _stop_ids(self, vocab_size: int) -> tuple[int, ...]:
+        """With drafts so many that requests end in the middle of them."""
+        return tuple(range(0, vocab_size, 12)) if self.drafts else (5,)
 
-def cells() -> list[Cell]:
-    """All of them."""
-    every = product((1, 2), (1, 3, WHOLE), (True, False), POOLS, (1, 2, 7), SAMPLINGS)
+
+def cells(drafts: Sequence[str] = ("",)) -> list[Cell]:
+    """All of them in which one of these drafts, by default nobody."""
+    every = product((1, 2), (1, 3, WHOLE), (True, False), POOLS, (1, 2, 7), SAMPLINGS, drafts)
     return [Cell(*values) for values in every]
 
 
@@ -144,6 +170,9 @@ class Seen(NamedTuple):
     steps: int
     preemptions: int
     cached_tokens: int
+    drafted: int
+    accepted: int
+    loose_bounds: int
 
 
 def inline(
@@ -155,11 +184,20 @@ def inline(
 
     def run(cell: Cell, wishes: Sequence[Wish]) -> list[Answer]:
         world = World(0, cell.setup(model), wishes, parts=parts)
-        rules = PlanRules(world)
+        rules, gap = PlanRules(world), GapRule(world)
         Inspector(world, check=True)
         world.run()
         if seen is not None:
-            seen(Seen(rules.steps, rules.preemptions, world.gateway.cached_tokens))
+            seen(
+                Seen(
+                    rules.steps,
+                    rules.preemptions,
+                    world.gateway.cached_tokens,
+                    rules.drafted,
+                    rules.accepted,
+                    gap.loose,
+                )
+            )
         return [_answer(journal) for journal in world.gateway.journals.values()]
 
     return run

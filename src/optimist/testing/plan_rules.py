@@ -23,6 +23,8 @@ class PlanRules:
         self.tokens = 0
         self.preemptions = 0
         self.resyncs = 0
+        self.drafted = 0
+        self.accepted = 0
         self._setup = world.setup
         self._epoch = -1
         self._planned = -1
@@ -36,6 +38,9 @@ class PlanRules:
                 self._plan(message)
             case Resync():
                 self.resyncs += 1
+            case StepResult():
+                self.drafted += int(ints(message.drafts_run).sum())
+                self.accepted += int(ints(message.token_counts).sum()) - size(message.slots)
 
     def _arrived(self, edge: Edge, message: ActorMessage) -> None:
         if isinstance(message, StepResult) and message.epoch == self._epoch:
@@ -59,6 +64,7 @@ class PlanRules:
         ahead = plan.step - self._settled
         if ahead > self._setup.depth:
             raise PlanBroken(f"step {plan.step} is {ahead} ahead, depth {self._setup.depth}")
+        # bound, exact on prefill rows: query tokens of a plan are held against the budget
         chunks = plan.prefill.seq_lens.exact() - ints(plan.prefill.starts)
         drafts = int(ints(plan.draft_counts).sum())
         tokens = int(chunks.sum()) + size(plan.decode_slots) + drafts

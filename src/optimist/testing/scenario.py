@@ -7,12 +7,15 @@ from typing import NamedTuple
 
 from optimist.messages.base import column
 from optimist.messages.slots import Sampling
+from optimist.testing.drafting import DEVICE, HOST, place_of
 from optimist.testing.integer_rule import IntegerModel
 from optimist.testing.setup import Setup
 from optimist.testing.wishes import Wish
 from optimist.testing.world import Chaos
 
 KILLABLE = ("worker", "scheduler", "builder")
+
+DRAFTS = (*HOST, *DEVICE)
 
 
 class Scenario(NamedTuple):
@@ -30,7 +33,7 @@ def scenario(seed: int) -> Scenario:
     stems = [_tokens(rng, rng.randint(4, 24), setup.model) for _ in range(3)]
     count = rng.choice([1, 2, 4, 8, 12])
     wishes = tuple(_wish(rng, setup, stems) for _ in range(count))
-    return Scenario(setup, wishes, _chaos(rng, count))
+    return Scenario(setup, wishes, _chaos(rng, count, place_of(setup.drafts) == "host"))
 
 
 def _setup(rng: random.Random) -> Setup:
@@ -49,6 +52,8 @@ def _setup(rng: random.Random) -> Setup:
         max_model_len=context,
         model=IntegerModel(eos_share=rng.choice([0.0, 0.05, 0.3])),
         lateness=rng.choice([0, 1, 2]),
+        drafts=rng.choice(DRAFTS) if rng.random() < 0.7 else "",
+        draft_tokens=rng.choice([1, 2, 3, 5, "auto"]),
     )
 
 
@@ -83,13 +88,15 @@ def _sampling(rng: random.Random, stops: tuple[int, ...]) -> Sampling:
     )
 
 
-def _chaos(rng: random.Random, count: int) -> Chaos:
+def _chaos(rng: random.Random, count: int, drafts: bool) -> Chaos:
     kills = rng.choice([0, 0, 1, 2, 4])
+    killable = (*KILLABLE, "proposer") if drafts else KILLABLE
     return Chaos(
-        kills=tuple((rng.randint(1, 50 * count), rng.choice(KILLABLE)) for _ in range(kills)),
+        kills=tuple((rng.randint(1, 50 * count), rng.choice(killable)) for _ in range(kills)),
         repeat=rng.choice([0.0, 0.0, 0.1]),
         codec=rng.random() < 0.1,
         uneven=rng.random() < 0.5,
+        loss=rng.choice([0.0, 0.0, 0.1]),
     )
 
 

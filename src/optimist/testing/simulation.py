@@ -7,12 +7,14 @@ command that replays it.
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 from typing import NamedTuple
 
 from optimist.messages.base import ActorMessage
 from optimist.testing.edges import Edge
+from optimist.testing.gap import GapRule
 from optimist.testing.inspector import Inspector
 from optimist.testing.plan_rules import PlanRules
 from optimist.testing.scenario import Scenario, scenario
@@ -40,6 +42,9 @@ class Tally(NamedTuple):
     cached_tokens: int = 0
     deaths: int = 0
     resyncs: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    loose_bounds: int = 0
 
     def plus(self, other: Tally) -> Tally:
         """Both together."""
@@ -59,7 +64,7 @@ def simulate(seed: int, parts: Parts = OURS, *, verbose: bool = False) -> Tally:
 
 def _simulate(seed: int, drawn: Scenario, parts: Parts, *, verbose: bool) -> Tally:
     world = World(seed, drawn.setup, drawn.wishes, drawn.chaos, parts)
-    rules = PlanRules(world)
+    rules, gap = PlanRules(world), GapRule(world)
     Inspector(world, check=seed % 4 == 0)
     if verbose:
         print(drawn)
@@ -75,6 +80,9 @@ def _simulate(seed: int, drawn: Scenario, parts: Parts, *, verbose: bool) -> Tal
         cached_tokens=world.gateway.cached_tokens,
         deaths=len(world.deaths),
         resyncs=rules.resyncs,
+        drafted=rules.drafted,
+        accepted=rules.accepted,
+        loose_bounds=gap.loose,
     )
 
 
@@ -98,6 +106,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(seeds: range | list[int], *, verbose: bool) -> int:
+    logging.getLogger("optimist").setLevel(logging.ERROR)
     total, failed, begun = Tally(), 0, time.perf_counter()
     for seed in seeds:
         try:

@@ -33,12 +33,13 @@ class Stuck(OptimistError):
 
 
 class Chaos(NamedTuple):
-    """What goes wrong. kills: (event number, actor). repeat, codec: see Edges. uneven: slow edges."""
+    """What goes wrong. kills: (event number, actor). repeat, codec, loss: see Edges. uneven: slow edges."""
 
     kills: tuple[tuple[int, str], ...] = ()
     repeat: float = 0.0
     codec: bool = False
     uneven: bool = False
+    loss: float = 0.0
 
 
 CALM = Chaos()
@@ -69,7 +70,7 @@ class World:
         self.drafts = place_of(setup.drafts)
         self.now = 0.0
         self.events = 0
-        self.edges = Edges(self.rng, codec=chaos.codec, repeat=chaos.repeat)
+        self.edges = Edges(self.rng, codec=chaos.codec, repeat=chaos.repeat, loss=chaos.loss)
         self.deaths: list[Death] = []
         self.strikes: Counter[int] = Counter()
         """how often a request was live when a scheduler heard of another worker than before"""
@@ -195,7 +196,7 @@ class World:
             case "device":
                 running = self.running.popleft()
                 desk = self.actors["worker"].desk
-                desk.tell(running.batch, running.ticket.wait(), 1000)
+                desk.tell(running.batch, running.ticket.wait(), self.rng.randint(500, 3000))
                 self._submit()
             case "patience":
                 self.actors["worker"].desk.report(give_up=True)
