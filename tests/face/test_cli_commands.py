@@ -18,7 +18,7 @@ from optimist.cli.settings import engine_options
 from optimist.cli.timing import Timing
 from optimist.engine import Engine
 from optimist.messages.control import Progress
-from optimist.messages.errors import InvalidRequest
+from optimist.messages.errors import InvalidRequest, TooLarge
 from optimist.testing.byte_tokenizer import ByteTokenizer
 
 SAMPLING = ("--temperature", "0", "--max-tokens", "5", "--ignore-eos")
@@ -111,7 +111,7 @@ def test_chat_answers_every_line(
     assert main(["chat", "--system", "c", *SAMPLING]) == 0
     said = capsys.readouterr().out
     assert "[5 tokens, " in said
-    assert said.count("tok/s]") == 2
+    assert said.count("tok/s, cut at the limit]") == 2
 
 
 def test_chat_begins_with_the_system_message_and_remembers() -> None:
@@ -144,6 +144,41 @@ def test_a_refused_turn_is_forgotten_and_the_chat_goes_on(
         converse(ask, [])
     assert asked == ["odd", "plain"]
     assert capsys.readouterr().err == "optimist: too odd\n"
+
+
+def test_a_full_context_forgets_the_oldest_turns_and_keeps_the_system_message(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked: list[list[str]] = []
+
+    def ask(turns: Turns) -> str:
+        if len(turns) > 4:
+            raise TooLarge("too long")
+        asked.append([turn["content"] for turn in turns])
+        return f"answer {len(asked)}"
+
+    with pytest.MonkeyPatch.context() as patch:
+        _type(patch, "one", "two", "three", "/clear", "four")
+        converse(ask, [{"role": "system", "content": "be brief"}])
+    assert asked == [
+        ["be brief", "one"],
+        ["be brief", "one", "answer 1", "two"],
+        ["be brief", "two", "answer 2", "three"],
+        ["be brief", "four"],
+    ]
+    said = capsys.readouterr().out
+    assert said.count("the oldest question and its answer are forgotten") == 1
+    assert said.count("[forgotten]") == 1
+
+
+def test_a_question_that_alone_is_too_long_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    def ask(turns: Turns) -> str:
+        raise TooLarge("too long")
+
+    with pytest.MonkeyPatch.context() as patch:
+        _type(patch, "x")
+        converse(ask, [])
+    assert capsys.readouterr().err == "optimist: too long\n"
 
 
 def test_an_interrupt_ends_the_answer_and_not_the_chat(

@@ -68,11 +68,15 @@ async def test_metrics_count_requests_by_status_and_show_the_engine(
     await http.post(COMPLETION, json={"prompt": "x"})
     service.failure = RequestFailed("no")
     await http.post(COMPLETION, json={"prompt": "x"})
+    for body in ({"prompt": 1}, {"prompt": "x", "nn": 1}, {"prompt": "x", "model": "another"}):
+        await http.post(COMPLETION, json=body)
     text = (await http.get("/metrics")).text
+    assert 'optimist_http_requests_total{route="text_completion",status="400"} 2.0' in text
+    assert 'optimist_http_requests_total{route="text_completion",status="404"} 1.0' in text
     assert 'optimist_http_requests_total{route="text_completion",status="200"} 1.0' in text
     assert 'optimist_http_requests_total{route="text_completion",status="500"} 1.0' in text
     assert "optimist_first_token_seconds_count 1.0" in text
-    assert "optimist_request_seconds_count 2.0" in text
+    assert "optimist_request_seconds_count 5.0" in text
     assert "optimist_free_blocks 9.0" in text
     assert "optimist_steps_total 3.0" in text
     assert "optimist_drafted_tokens_total 6.0" in text

@@ -1,7 +1,8 @@
 """`optimist chat`: a conversation on the terminal.
 
 The engine lives in a loop of its own thread, so that the main thread can read lines and be
-interrupted. Ctrl-C ends the answer that is coming, or clears the line; Ctrl-D ends the program.
+interrupted. Ctrl-C ends the answer that is coming, or clears the line; Ctrl-D ends the program, and
+/clear forgets what was said. When the context is full, the oldest turns are forgotten.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from anyio.from_thread import start_blocking_portal
 
 from optimist.cli.settings import command_value, make_engine, sampling_params
 from optimist.cli.timing import Timing
-from optimist.messages.errors import RequestError
+from optimist.messages.errors import RequestError, TooLarge
 
 if TYPE_CHECKING:
     from optimist.cli.parser import Parsed
     from optimist.engine import Engine
     from optimist.messages.params import SamplingParams
+
+CLEAR = "/clear"
 
 Turns = list[dict[str, str]]
 
@@ -48,7 +51,9 @@ def run(parsed: Parsed) -> int:
             return "".join(said)
 
         if sys.stdin.isatty():
-            print(f"{engine.model_name}. Ctrl-C ends an answer, Ctrl-D ends the chat.\n")
+            print(
+                f"{engine.model_name}. Ctrl-C ends an answer, Ctrl-D the chat; /clear forgets it.\n"
+            )
         converse(ask, turns)
     return 0
 
@@ -72,22 +77,45 @@ def converse(ask: Ask, turns: Turns) -> None:
             return
         if not line.strip():
             continue
+        if line.strip() == CLEAR:
+            del turns[_lasting(turns) :]
+            print("[forgotten]")
+            continue
         turns.append({"role": "user", "content": line})
         try:
-            turns.append({"role": "assistant", "content": ask(turns)})
+            turns.append({"role": "assistant", "content": _asked(ask, turns)})
         except RequestError as error:
             print(f"optimist: {error}", file=sys.stderr)
             turns.pop()
 
 
+def _asked(ask: Ask, turns: Turns) -> str:
+    """The answer. Forgets the oldest question and answer as often as the context is full."""
+    while True:
+        try:
+            return ask(turns)
+        except TooLarge:
+            oldest = _lasting(turns)
+            if len(turns) - oldest < 3:
+                raise
+            del turns[oldest : oldest + 2]
+            print("[the context is full: the oldest question and its answer are forgotten]")
+
+
+def _lasting(turns: Turns) -> int:
+    """How many turns are never forgotten: the system message."""
+    return int(bool(turns) and turns[0]["role"] == "system")
+
+
 async def _answer(engine: Engine, turns: Turns, params: SamplingParams, said: list[str]) -> str:
     """Stream one answer into `said` and onto the terminal. Returns how fast it came."""
-    timing, tokens = Timing(), 0
+    timing, tokens, cut = Timing(), 0, ""
     generation: Any = engine.generate(list(turns), params)
     async for chunk in generation:
         timing.took(len(chunk.token_ids))
         tokens += len(chunk.token_ids)
         said.append(chunk.text)
+        cut = ", cut at the limit" if chunk.finish_reason == "length" else ""
         sys.stdout.write(chunk.text)
         sys.stdout.flush()
-    return f"[{tokens} tokens, {timing.tokens_per_s or 0:.1f} tok/s]"
+    return f"[{tokens} tokens, {timing.tokens_per_s or 0:.1f} tok/s{cut}]"

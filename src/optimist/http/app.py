@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -81,17 +82,26 @@ class _Face:
         self._since = int(time.time())
 
     async def completions(self, request: Request) -> ASGIApp:
-        body = await self._body(request, CompletionBody)
         head = self._head("cmpl", "text_completion")
-        return self._answer(completion_job(body, head.id), head)
+        return await self._answer(request, head, CompletionBody, completion_job)
 
     async def chat(self, request: Request) -> ASGIApp:
-        body = await self._body(request, ChatBody)
         head = self._head("chatcmpl", "chat.completion")
-        return self._answer(chat_job(body, head.id), head)
+        return await self._answer(request, head, ChatBody, chat_job)
 
-    def _answer(self, job: Job, head: Head) -> Answer:
-        return Answer(self._service, job, head, self._metrics.observer(head.kind))
+    async def _answer(
+        self, request: Request, head: Head, kind: type[B], job: Callable[[B, str], Job]
+    ) -> Answer:
+        observe = self._metrics.observer(head.kind)
+        try:
+            body = await self._body(request, kind)
+            return Answer(self._service, job(body, head.id), head, observe)
+        except ProblemError as error:
+            observe(error.status)
+            raise
+        except HTTPException as error:
+            observe(error.status_code)
+            raise
 
     async def models(self, request: Request) -> Response:
         return _json({"object": "list", "data": [self._model()]})
