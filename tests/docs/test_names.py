@@ -25,6 +25,10 @@ OUTSIDE |= {
     "gpu",
     "disconnected",
     "include",
+    "tcp",
+    "true",
+    "false",
+    "null",
     "PIP_FIND_LINKS",
     "PIP_EXTRA_INDEX_URL",
     "Retry-After",
@@ -49,7 +53,7 @@ def _known() -> frozenset[str]:
                 case ast.Attribute(attr=found) | ast.keyword(arg=str(found)):
                     names.add(found)
                 case ast.Constant(value=str(found)):
-                    names |= {found, *re.findall(r"[A-Za-z_]\w*", found)}
+                    names.add(found)
     return frozenset(names)
 
 
