@@ -1,9 +1,10 @@
 """CPU time of the scheduler for one decode step: planning it, and settling its result.
 
 Every request decodes in every step; a step is planned while the one before is in flight (depth 2). The
-worker is a stand-in that answers with constant tokens, and its time is not counted.
+worker is a stand-in that answers with constant tokens, and its time is not counted. With --drafts K every
+row has room for K drafts, and every other draft of a row is right.
 
-    python benchmarks/scheduler.py [--sizes 1,64,256,1024] [--steps 150] [--json]
+    python benchmarks/scheduler.py [--sizes 1,64,256,1024] [--drafts 0] [--steps 150] [--json]
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import json
 import statistics
 import time
 
+import numpy as np
+
 from optimist.actors.config import SchedulerConfig
 from optimist.actors.scheduler.actor import Scheduler
 from optimist.messages.base import column, ints, size
 from optimist.messages.control import Resync
-from optimist.messages.plans import ExactPlan, Plan
+from optimist.messages.plans import Plan
 from optimist.messages.requests import Admit, Retired, SchedulerStats, Tokens
 from optimist.messages.results import Capacity, StepResult
 from optimist.messages.slots import Sampling
@@ -30,10 +33,9 @@ class Plans:
     """Keeps the plans that wait to be answered."""
 
     def __init__(self) -> None:
-        self.waiting: list[ExactPlan] = []
+        self.waiting: list[Plan] = []
 
     def send(self, plan: Plan, /) -> None:
-        assert isinstance(plan, ExactPlan)
         self.waiting.append(plan)
 
 
@@ -44,33 +46,40 @@ class Sink:
         pass
 
 
-def answer(plan: ExactPlan) -> StepResult:
-    """One token for each row that samples."""
+def answer(plan: Plan) -> StepResult:
+    """A token for each row that samples, and more where it has drafts."""
     sampled = ints(plan.prefill.samples) == 1
     slots = plan.decode_slots + ints(plan.prefill.slots)[sampled].tobytes()
     generations = plan.decode_generations + ints(plan.prefill.generations)[sampled].tobytes()
-    rows = size(slots)
+    drafts = np.concatenate([ints(plan.draft_counts), np.zeros(int(sampled.sum()), np.int32)])
+    counts = 1 + drafts // 2
     return StepResult(
         incarnation=2,
         epoch=plan.epoch,
         step=plan.step,
         slots=slots,
         generations=generations,
-        token_counts=column([1] * rows),
-        token_ids=column(range(10, 10 + rows)),
-        drafts_run=column([0] * rows),
+        token_counts=column(counts),
+        token_ids=column(range(10, 10 + int(counts.sum()))),
+        drafts_run=column(drafts),
     )
 
 
-def running(requests: int, steps: int) -> tuple[Scheduler, Plans]:
+def running(requests: int, steps: int, drafts: int) -> tuple[Scheduler, Plans]:
     """A scheduler with so many requests, all of them decoding."""
     plans, sink = Plans(), Sink()
-    config = SchedulerConfig(depth=2, max_batch_tokens=8192, max_waiting=4096)
+    config = SchedulerConfig(
+        depth=2,
+        max_batch_tokens=8192,
+        max_waiting=4096,
+        proposer="ngram" if drafts else "none",
+        draft_tokens=drafts,
+    )
     scheduler = Scheduler(config, 1, builder=plans, gateway=sink, worker=sink)
     scheduler.receive(
         Capacity(
             incarnation=2,
-            num_blocks=requests * (PROMPT + 2 * steps) // 16 + 4 * requests + 16,
+            num_blocks=requests * (PROMPT + (2 + drafts) * steps) // 16 + 4 * requests + 16,
             block_size=16,
             max_slots=requests,
             max_model_len=8192,
@@ -99,9 +108,9 @@ def running(requests: int, steps: int) -> tuple[Scheduler, Plans]:
         scheduler.receive(answer(plan))
 
 
-def measure(requests: int, steps: int) -> dict[str, float]:
+def measure(requests: int, steps: int, drafts: int) -> dict[str, float]:
     """Median thread CPU time of a step in microseconds, planning and settling apart."""
-    scheduler, plans = running(requests, steps)
+    scheduler, plans = running(requests, steps, drafts)
     planning, settling = [], []
     gc.collect()
     gc.freeze()
@@ -116,6 +125,7 @@ def measure(requests: int, steps: int) -> dict[str, float]:
     plan, settle = statistics.median(planning) / 1e3, statistics.median(settling) / 1e3
     return {
         "running": requests,
+        "drafts": drafts,
         "plan_us": round(plan, 1),
         "settle_us": round(settle, 1),
         "us_per_request": round((plan + settle) / requests, 2),
@@ -128,11 +138,12 @@ def main() -> None:
     parser.add_argument(
         "--sizes", default="1,64,256,1024", help="running requests, comma separated"
     )
+    parser.add_argument("--drafts", type=int, default=0, help="room for drafts of each row")
     parser.add_argument("--steps", type=int, default=150, help="steps measured for each size")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     options = parser.parse_args()
     for requests in map(int, options.sizes.split(",")):
-        row = measure(requests, options.steps)
+        row = measure(requests, options.steps, options.drafts)
         line = "  ".join(f"{name} {value:g}" for name, value in row.items())
         print(json.dumps(row) if options.json else line, flush=True)
 
