@@ -14,7 +14,8 @@ import bound_picture
 import bound_readers
 import msgspec
 
-from optimist.cli.options import COMMAND_DEFAULTS, OPTIONS, SUCCESSORS, Option
+from optimist.cli.option import Option
+from optimist.cli.options import COMMAND_DEFAULTS, OPTIONS, SUCCESSORS
 from optimist.environment import REMOVED, VARIABLES
 from optimist.http.fields import Field
 

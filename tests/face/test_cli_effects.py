@@ -17,6 +17,7 @@ ASKED = ("generate", "x", "--max-tokens", "16", "--temperature", "0.7", "--seed"
 SERVED = ("serve", "--placement", "inline", "--port", "0")
 GREEDY = ("--temperature", "0")
 LOOPING = (*GREEDY, "--ignore-eos")
+SELF = ("--proposer", "self-draft")
 REPEATING = (*LOOPING, "--logit-bias", "7=100")
 
 
@@ -38,9 +39,9 @@ def _text(*given: str, besides: tuple[str, ...] = ()) -> Effect:
     return Effect(given, lambda seen: seen["ids"], (*ASKED, *besides))
 
 
-def _told(field: str, *given: str) -> Effect:
+def _told(field: str, *given: str, besides: tuple[str, ...] = ()) -> Effect:
     """The worker is told; what it makes of it is for its own tests."""
-    return Effect(given, lambda seen: getattr(seen["told"], field))
+    return Effect(given, lambda seen: getattr(seen["told"], field), (*ASKED, *besides))
 
 
 def _seen(name: str, *given: str, besides: tuple[str, ...] = ()) -> Effect:
@@ -65,6 +66,9 @@ EFFECTS = {
     "--draft-tokens": _seen(
         "steps", "--draft-tokens", "1", besides=("--proposer", "ngram", *REPEATING)
     ),
+    "--draft-layers": _told("draft_layers", "--draft-layers", "1", besides=SELF),
+    "--draft-model": _seen("error", "--draft-model", "tests/data"),
+    "--verify": _told("verify", "--verify", "rejection", besides=SELF),
     "--max-model-len": _seen("max_model_len", "--max-model-len", "40"),
     "--block-size": _seen("cached", "--block-size", "4"),
     "--kv-blocks": _seen("num_blocks", "--kv-blocks", "77"),

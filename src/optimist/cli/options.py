@@ -2,203 +2,164 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
-Kind = Literal["int", "float", "text", "texts", "ints", "biases", "drafts", "on", "off"]
-"""How a value is written. texts: the option may be repeated. ints: 1,2,3. biases: 42=-5,7=1.5. drafts: auto or a number.
-on, off: the option alone sets True or False."""
-
-Choices = tuple[str, ...]
-
-ENGINE = ("generate", "chat", "serve", "bench offline")
-SAMPLING = ("generate", "chat")
-GENERATE, SERVE, OFFLINE = ("generate",), ("serve",), ("bench offline",)
-JSON = ("generate", "bench offline", "bench startup", "bench actors", "doctor")
-
-
-class Option(NamedTuple):
-    """One option.
-
-    targets: where its value goes, as paths: `config.` into EngineConfig, `params.` into
-    SamplingParams, `command.` to the command itself. What is not given keeps the default there.
-    effect: what changes when it is given, in words.
-    """
-
-    flag: str
-    commands: tuple[str, ...]
-    targets: tuple[str, ...]
-    kind: Kind
-    effect: str
-    choices: tuple[str, ...] = ()
-
-
-def _engine(flag: str, paths: str, kind: Kind, effect: str, choices: Choices = ()) -> Option:
-    targets = tuple(f"config.{path}" for path in paths.split())
-    return Option(flag, ENGINE, targets, kind, effect, choices)
-
-
-def _serve(flag: str, path: str, kind: Kind, effect: str) -> Option:
-    return Option(flag, SERVE, (f"config.gateway.{path}",), kind, effect)
-
-
-def _sampling(flag: str, path: str, kind: Kind, effect: str) -> Option:
-    return Option(flag, SAMPLING, (f"params.{path}",), kind, effect)
-
+from optimist.cli.drafting_options import DRAFTING
+from optimist.cli.option import (
+    GENERATE,
+    JSON,
+    OFFLINE,
+    Option,
+    engine_option,
+    sampling_option,
+    serve_option,
+)
 
 OPTIONS = (
-    _engine(
+    engine_option(
         "--model",
         "gateway.model worker.model",
         "text",
         "path of a GGUF file or Hugging Face folder to serve; empty is the installed default model",
     ),
-    _engine(
+    engine_option(
         "--dtype",
         "worker.dtype",
         "text",
         "number type of weights and KV cache",
         ("float32", "bfloat16"),
     ),
-    _engine(
+    engine_option(
         "--kernels",
         "worker.executor",
         "text",
         "what computes: the native library, torch, or the first of them that can",
         ("auto", "native", "torch"),
     ),
-    _engine(
+    engine_option(
         "--quant",
         "worker.quant",
         "text",
         "bits of the weights: none is bfloat16, auto what the file has; needs the native library",
         ("none", "int8", "int4", "auto"),
     ),
-    _engine(
+    engine_option(
         "--placement",
         "placement",
         "text",
         "where the actors run: this loop, worker apart, or each in a process",
         ("inline", "embedded", "processes"),
     ),
-    _engine(
+    engine_option(
         "--group",
         "groups",
         "texts",
         "actors that share a process, such as scheduler+builder; may be repeated",
     ),
-    _engine(
+    engine_option(
         "--depth",
         "scheduler.depth",
         "int",
         "steps planned ahead of results; 1 is synchronous",
         ("1", "2"),
     ),
-    _engine(
-        "--proposer",
-        "scheduler.proposer proposer.proposer",
-        "text",
-        "who guesses the next tokens: none, ngram, suffix, self-draft, draft-model or module:Class",
-    ),
-    _engine(
-        "--draft-tokens",
-        "scheduler.draft_tokens proposer.draft_tokens",
-        "drafts",
-        "guesses of a request in one step at most; auto: as many as pay",
-    ),
-    _engine(
+    *DRAFTING,
+    engine_option(
         "--max-model-len",
         "worker.max_model_len",
         "int",
         "tokens of one request, prompt included; not given: the model's own limit",
     ),
-    _engine(
+    engine_option(
         "--block-size",
         "worker.block_size builder.block_size",
         "int",
         "tokens that a KV block holds",
     ),
-    _engine(
+    engine_option(
         "--kv-blocks",
         "worker.kv_blocks",
         "int",
         "KV blocks on the device; not given: as many as --kv-memory-mb holds",
     ),
-    _engine("--kv-memory-mb", "worker.kv_memory_mb", "int", "memory of the KV cache, in MiB"),
-    _engine("--max-slots", "worker.max_slots", "int", "requests that run at once"),
-    _engine(
+    engine_option("--kv-memory-mb", "worker.kv_memory_mb", "int", "memory of the KV cache, in MiB"),
+    engine_option("--max-slots", "worker.max_slots", "int", "requests that run at once"),
+    engine_option(
         "--max-batch-tokens",
         "scheduler.max_batch_tokens worker.max_batch_tokens",
         "int",
         "query tokens of one step",
     ),
-    _engine(
+    engine_option(
         "--max-chunk", "scheduler.max_chunk", "int", "prompt tokens of one request in one step"
     ),
-    _engine(
+    engine_option(
         "--max-waiting",
         "scheduler.max_waiting",
         "int",
         "requests that may wait; one more is refused",
     ),
-    _engine(
+    engine_option(
         "--no-prefix-cache",
         "scheduler.prefix_cache",
         "off",
         "every prompt is computed in full; cached_tokens stays 0",
     ),
-    _engine(
+    engine_option(
         "--threads",
         "worker.threads",
         "int",
         "threads that compute; not given: one for each processor",
     ),
-    _engine(
+    engine_option(
         "--start-timeout",
         "start_timeout",
         "float",
         "seconds until a start that is not ready is given up",
     ),
-    _engine(
+    engine_option(
         "--stop-timeout",
         "stop_timeout",
         "float",
         "seconds an actor may take to stop before it is killed",
     ),
-    _engine(
+    engine_option(
         "--restarts",
         "restarts",
         "int",
         "deaths of an actor within --restart-window before the engine ends",
     ),
-    _engine("--restart-window", "restart_window", "float", "seconds over which deaths are counted"),
-    _engine(
+    engine_option(
+        "--restart-window", "restart_window", "float", "seconds over which deaths are counted"
+    ),
+    engine_option(
         "--hang-timeout",
         "hang_timeout",
         "float",
         "seconds of silence after which a process counts as dead",
     ),
-    _serve("--host", "host", "text", "address that HTTP listens on"),
-    _serve("--port", "port", "int", "port that HTTP listens on; 0 takes a free one"),
-    _serve(
+    serve_option("--host", "host", "text", "address that HTTP listens on"),
+    serve_option("--port", "port", "int", "port that HTTP listens on; 0 takes a free one"),
+    serve_option(
         "--zmq",
         "zmq",
         "text",
         "endpoint of the ZeroMQ client protocol, such as ipc:///run/optimist.sock",
     ),
-    _serve(
+    serve_option(
         "--zmq-keys",
         "zmq_keys",
         "text",
         "JSON file with the CURVE keys of --zmq, which tcp beyond the loopback address needs",
     ),
-    _serve(
+    serve_option(
         "--model-name",
         "model_name",
         "text",
         "what clients call the model; not given: its file name",
     ),
-    _serve("--max-requests", "max_requests", "int", "live requests; one more is refused"),
-    _serve(
+    serve_option("--max-requests", "max_requests", "int", "live requests; one more is refused"),
+    serve_option(
         "--credit",
         "credit",
         "int",
@@ -215,52 +176,52 @@ OPTIONS = (
         "PROMPT is a user's message, put into the model's chat template",
     ),
     Option("--system", ("chat",), ("command.system",), "text", "the system message"),
-    _sampling("--max-tokens", "max_tokens", "int", "tokens to generate at most"),
-    _sampling("--temperature", "temperature", "float", "0 is greedy, higher is wilder"),
-    _sampling("--seed", "seed", "int", "of the noise; not given: drawn"),
-    _sampling(
+    sampling_option("--max-tokens", "max_tokens", "int", "tokens to generate at most"),
+    sampling_option("--temperature", "temperature", "float", "0 is greedy, higher is wilder"),
+    sampling_option("--seed", "seed", "int", "of the noise; not given: drawn"),
+    sampling_option(
         "--top-p",
         "top_p",
         "float",
         "only the likeliest tokens that together reach this probability",
     ),
-    _sampling("--top-k", "top_k", "int", "only so many likeliest tokens; 0 is off"),
-    _sampling(
+    sampling_option("--top-k", "top_k", "int", "only so many likeliest tokens; 0 is off"),
+    sampling_option(
         "--min-p", "min_p", "float", "only tokens at least this times as likely as the likeliest"
     ),
-    _sampling(
+    sampling_option(
         "--stop",
         "stop",
         "texts",
         "a string that ends the text and is not part of it; may be repeated",
     ),
-    _sampling(
+    sampling_option(
         "--stop-token-ids",
         "stop_token_ids",
         "ints",
         "token ids that end the text like the model's own end token",
     ),
-    _sampling("--ignore-eos", "ignore_eos", "on", "goes on after the end token"),
-    _sampling("--min-tokens", "min_tokens", "int", "no end before so many tokens"),
-    _sampling(
+    sampling_option("--ignore-eos", "ignore_eos", "on", "goes on after the end token"),
+    sampling_option("--min-tokens", "min_tokens", "int", "no end before so many tokens"),
+    sampling_option(
         "--presence-penalty",
         "presence_penalty",
         "float",
         "subtracted once from the logit of every token already generated",
     ),
-    _sampling(
+    sampling_option(
         "--frequency-penalty",
         "frequency_penalty",
         "float",
         "subtracted from a token's logit for each time it was generated",
     ),
-    _sampling(
+    sampling_option(
         "--repetition-penalty",
         "repetition_penalty",
         "float",
         "divides positive (multiplies negative) logits of tokens in prompt or text",
     ),
-    _sampling(
+    sampling_option(
         "--logit-bias",
         "logit_bias",
         "biases",

@@ -7,7 +7,8 @@ import difflib
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from optimist.cli.options import COMMAND_DEFAULTS, OPTIONS, SUCCESSORS, Option, options_of
+from optimist.cli.option import Option
+from optimist.cli.options import COMMAND_DEFAULTS, OPTIONS, SUCCESSORS, options_of
 from optimist.messages.errors import ConfigError
 
 COMMANDS = {

@@ -1,0 +1,45 @@
+"""What an option of a command is."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Kind = Literal["int", "float", "text", "texts", "ints", "biases", "drafts", "on", "off"]
+"""How a value is written. texts: the option may be repeated. ints: 1,2,3. biases: 42=-5,7=1.5.
+drafts: auto or a number. on, off: the option alone sets True or False."""
+
+Choices = tuple[str, ...]
+
+ENGINE = ("generate", "chat", "serve", "bench offline")
+SAMPLING = ("generate", "chat")
+GENERATE, SERVE, OFFLINE = ("generate",), ("serve",), ("bench offline",)
+JSON = ("generate", "bench offline", "bench startup", "bench actors", "doctor")
+
+
+class Option(NamedTuple):
+    """One option.
+
+    targets: where its value goes, as paths: `config.` into EngineConfig, `params.` into
+    SamplingParams, `command.` to the command itself. What is not given keeps the default there.
+    effect: what changes when it is given, in words.
+    """
+
+    flag: str
+    commands: tuple[str, ...]
+    targets: tuple[str, ...]
+    kind: Kind
+    effect: str
+    choices: tuple[str, ...] = ()
+
+
+def engine_option(flag: str, paths: str, kind: Kind, effect: str, choices: Choices = ()) -> Option:
+    targets = tuple(f"config.{path}" for path in paths.split())
+    return Option(flag, ENGINE, targets, kind, effect, choices)
+
+
+def serve_option(flag: str, path: str, kind: Kind, effect: str) -> Option:
+    return Option(flag, SERVE, (f"config.gateway.{path}",), kind, effect)
+
+
+def sampling_option(flag: str, path: str, kind: Kind, effect: str) -> Option:
+    return Option(flag, SAMPLING, (f"params.{path}",), kind, effect)
