@@ -33,6 +33,11 @@ class Actor(ABC, Generic[M]):
     def __init__(self, incarnation: int) -> None:
         self.incarnation = incarnation
 
+    @property
+    def drained(self) -> bool:
+        """Whether it was told to finish what it has, and has finished it."""
+        return False
+
     def started(self) -> None:
         """Called once before the first message: say hello to whom it concerns."""
 

@@ -58,6 +58,10 @@ class Drain(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True,
     urgent: ClassVar[bool] = True
 
 
+class Drained(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Child process to supervisor, after Drain: nothing is left of what its gateway had taken."""
+
+
 class Stop(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """Supervisor to actor: end now, in good order."""
 

@@ -133,6 +133,11 @@ class Gateway(Actor[GatewayInbox]):
         return len(self._roster) + self._preparing
 
     @property
+    def drained(self) -> bool:
+        """Whether it was told to drain, and nothing is left of what it had taken."""
+        return self._draining and not self.live
+
+    @property
     def max_model_len(self) -> int | None:
         """Tokens of one request, prompt and output; None until it is known."""
         return self._intake.max_model_len

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import anyio
+from anyio.abc import TaskGroup
 
 from optimist.actors.runtime.death import by_exception
 from optimist.actors.runtime.host import Build, Host, Outside
@@ -22,6 +23,7 @@ from optimist.actors.runtime.lifeline import DUMP_SIGNAL, TO_CHILD, LifeLine, To
 from optimist.messages.control import (
     Beat,
     Drain,
+    Drained,
     Fault,
     Hello,
     Progress,
@@ -36,6 +38,7 @@ from optimist.transport.descriptors import allow_open_files
 from optimist.transport.links import Links
 
 BEAT_SECONDS = 1.0
+_DRAIN_LOOK_SECONDS = 0.05
 _PR_SET_PDEATHSIG = 1
 _ORPHANED = 3
 
@@ -101,7 +104,7 @@ class _Cell:
             host = Host(start.actors, self._begin(start, self._line.send), outside)
             async with anyio.create_task_group() as group:
                 group.start_soon(self._beat)
-                group.start_soon(self._listen, host, start.actors)
+                group.start_soon(self._listen, host, start.actors, group)
                 async with anyio.create_task_group() as lives:
                     for actor in start.actors:
                         lives.start_soon(self._live, host, actor)
@@ -125,7 +128,7 @@ class _Cell:
             )
             leave(1)
 
-    async def _listen(self, host: Host, actors: tuple[str, ...]) -> None:
+    async def _listen(self, host: Host, actors: tuple[str, ...], group: TaskGroup) -> None:
         """Do as the supervisor says: the last actor that started is the first to stop."""
         while True:
             match await self._next():
@@ -135,8 +138,15 @@ class _Cell:
                         host.end(actor)
                 case (Fault() | Restarted() | Drain()) as message:
                     host.tell("gateway", message)
+                    if isinstance(message, Drain):
+                        group.start_soon(self._see_drained, host)
                 case Start():
                     leave(1)
+
+    async def _see_drained(self, host: Host) -> None:
+        while (gateway := host.actors.get("gateway")) is None or not gateway.drained:
+            await anyio.sleep(_DRAIN_LOOK_SECONDS)
+        self._line.send(Drained(incarnation=self._life))
 
     async def _next(self) -> ToChild:
         while True:

@@ -15,7 +15,7 @@ from optimist.actors.runtime.lifeline import FromChild
 from optimist.actors.runtime.placement import Cell
 from optimist.actors.runtime.process import Process, exit_text
 from optimist.messages.base import ActorMessage
-from optimist.messages.control import Fault, Hello, Progress, Ready, Start, Stop
+from optimist.messages.control import Drained, Fault, Hello, Progress, Ready, Start, Stop
 from optimist.messages.errors import MessageError
 from optimist.transport.base import EndOfInbox
 
@@ -97,11 +97,15 @@ class Orders(NamedTuple):
 
 
 class ProcessChild:
-    """The actors of a cell in a process of their own. details: what they told when they were ready."""
+    """The actors of a cell in a process of their own. details: what they told when they were ready.
+
+    drained: set when its gateway has finished what it had, after Drain.
+    """
 
     def __init__(self, cell: Cell, orders: Orders) -> None:
         self.name, self.actors = cell
         self.details: dict[str, str] = {}
+        self.drained = anyio.Event()
         self._orders = orders
         self._life: _ProcessLife | None = None
 
@@ -221,6 +225,8 @@ class _ProcessLife:
                     self._ready()
             case Progress():
                 self._orders.report(message)
+            case Drained():
+                self._child.drained.set()
             case Fault():
                 self._fault = message
 

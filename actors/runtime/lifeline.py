@@ -10,6 +10,7 @@ from optimist.messages.base import ActorMessage
 from optimist.messages.control import (
     Beat,
     Drain,
+    Drained,
     Fault,
     Hello,
     Progress,
@@ -21,8 +22,8 @@ from optimist.messages.control import (
 from optimist.messages.errors import MailboxFull
 from optimist.transport.wire import Wire
 
-FromChild = Hello | Ready | Progress | Beat | Fault
-FROM_CHILD: tuple[type[FromChild], ...] = (Hello, Ready, Progress, Beat, Fault)
+FromChild = Hello | Ready | Progress | Beat | Drained | Fault
+FROM_CHILD: tuple[type[FromChild], ...] = (Hello, Ready, Progress, Beat, Drained, Fault)
 ToChild = Start | Stop | Drain | Fault | Restarted
 TO_CHILD: tuple[type[ToChild], ...] = (Start, Stop, Drain, Fault, Restarted)
 

@@ -10,6 +10,7 @@ from optimist.messages.client import ClientMessage, ServerMessage
 from optimist.messages.control import (
     Beat,
     Drain,
+    Drained,
     Fault,
     Hello,
     Progress,
@@ -42,7 +43,7 @@ ACTOR_DIRECTIONS: dict[str, Any] = {
     "worker to proposer": Accepted | Capacity,
     "proposer to worker": Drafts | Resync,
     "proposer to scheduler": Resync,
-    "child process to supervisor": Hello | Ready | Progress | Beat | Fault,
+    "child process to supervisor": Hello | Ready | Progress | Beat | Drained | Fault,
     "supervisor to child process": Start | Stop | Drain | Fault | Restarted,
 }
 """Between the actors of one engine, which are always of one version."""

@@ -11,6 +11,7 @@ from optimist.messages.batches import ExactBatch, OptimisticBatch
 from optimist.messages.control import (
     Beat,
     Drain,
+    Drained,
     Fault,
     Hello,
     Progress,
@@ -216,6 +217,7 @@ _CONTROL: tuple[Message, ...] = (
     Progress(incarnation=3, actor="worker", what="weights", done=1, total=2),
     Beat(incarnation=3, cell="worker"),
     Drain(incarnation=0),
+    Drained(incarnation=3),
     Stop(incarnation=0),
     Fault(incarnation=3, actor="worker", reason="exit 1", kind="ModelError", final=True),
     Restarted(incarnation=0, actor="worker"),

@@ -31,6 +31,11 @@ class ServedGateway(Gateway):
             self._close = stack.pop_all()
         self.detail = " and ".join(self._doors.addresses)
 
+    @property
+    def drained(self) -> bool:
+        """Whether it was told to drain, and every client has its answer."""
+        return super().drained and not self._doors.busy
+
     async def run(self, inbox: Inbox[GatewayInbox]) -> None:
         """Serve clients as long as the actor lives; then end their requests by name."""
         with self._close:
@@ -88,6 +93,11 @@ class _Doors:
 
                 app = create_app(GatewayService(lambda: self._gateway))
                 group.start_soon(serve_http, app, self._listener)
+
+    @property
+    def busy(self) -> bool:
+        """Whether an answer waits to be sent. HTTP has a grace of its own for that, see `serve_http`."""
+        return self._front is not None and self._front.live > 0
 
     def farewell(self, error: EngineEnded) -> None:
         """End every open request, and tell its client."""

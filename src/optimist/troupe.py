@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 Report = Callable[[Progress], None]
 
+_DRAIN_LOOK_SECONDS = 0.05
+
 
 def ignore(progress: Progress) -> None:
     """A report of progress that nobody wants."""
@@ -88,6 +90,14 @@ class Troupe:
     def drain(self) -> None:
         """Let the gateway refuse new requests and finish those that run."""
         _tell_gateway(self._host, self._children, Drain(incarnation=0))
+
+    async def wait_drained(self) -> None:
+        """Wait until a gateway that was told to drain has finished what it had."""
+        for child in self._children:
+            if isinstance(child, ProcessChild) and "gateway" in child.actors:
+                await child.drained.wait()
+        while self.gateway is not None and not self.gateway.drained:
+            await anyio.sleep(_DRAIN_LOOK_SECONDS)
 
 
 @asynccontextmanager

@@ -85,6 +85,11 @@ class ZmqFront:
         self._name_only = msgspec.msgpack.Decoder(_Named)
         self._peers: dict[bytes, Peer] = {}
 
+    @property
+    def live(self) -> int:
+        """Requests that have not ended for their clients."""
+        return sum(len(peer.live) for peer in self._peers.values())
+
     async def run(self) -> None:
         """Serve until the router is closed or this is cancelled."""
         async with anyio.create_task_group() as group:

@@ -7,6 +7,7 @@ from typing import Any
 
 import generate
 import pytest
+import tokenizer_files
 from house import table
 
 from optimist.actors.config import EngineConfig, Placement
@@ -94,7 +95,9 @@ class Watcher:
         send, receive = LifeLine.send, LifeLine.receive_nowait
 
         def sending(line: LifeLine[Any], message: ActorMessage) -> None:
-            self.seen.add(("supervisor", type(message).__name__, "child"))
+            passed_on = isinstance(message, Fault | Restarted | Drain)
+            receiver = "gateway" if passed_on else "child"
+            self.seen.add(("supervisor", type(message).__name__, receiver))
             send(line, message)
 
         def receiving(line: LifeLine[Any]) -> ActorMessage | None:
@@ -119,7 +122,7 @@ class _Seen:
         self._ref.send(message)
 
 
-def _config(placement: Placement = "inline", **more: Any) -> EngineConfig:
+def _config(placement: Placement = "inline", model: str = "toy", **more: Any) -> EngineConfig:
     options = {
         "executor": "optimist.testing.integer_model:IntegerExecutor",
         "executor_options": {"vocab_size": 272},
@@ -130,7 +133,7 @@ def _config(placement: Placement = "inline", **more: Any) -> EngineConfig:
         "restarts": 9,
         **more,
     }
-    return engine_config("toy", placement, options)
+    return engine_config(model, placement, options)
 
 
 async def _ask(troupe: Troupe, tokens: int) -> None:
@@ -169,10 +172,12 @@ async def _afternoon(watcher: Watcher, config: EngineConfig) -> None:
         troupe.drain()
 
 
-async def _worker_apart() -> None:
-    """A child process that comes and goes in good order, and one that cannot start."""
-    async with bring_up(_config("embedded"), ByteTokenizer()) as troupe:
-        await _ask(troupe, 4)
+async def _child_processes(model: str) -> None:
+    """Some that come and go in good order, and one that cannot start."""
+    config = _config("processes", model=model, port=0)
+    async with bring_up(config, gateway_here=False) as troupe:
+        troupe.drain()
+        await troupe.wait_drained()
     wrong = _config("embedded", executor_options={"vocab": 272})
     with pytest.raises(ConfigError, match="vocab"):
         async with bring_up(wrong, ByteTokenizer()):
@@ -189,7 +194,8 @@ async def test_runs_take_every_edge_of_the_map_and_no_other(
     watcher = Watcher(monkeypatch)
     for config in (_config(), _config(proposer="ngram", draft_tokens=3)):
         await _afternoon(watcher, config)
-    await _worker_apart()
+    model = tokenizer_files.write_byte_level(tmp_path, "folder")
+    await _child_processes(str(model))
     sent, orphans = generate.edges()
     assert orphans == []
     assert watcher.seen == set(sent)

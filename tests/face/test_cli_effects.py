@@ -105,6 +105,7 @@ EFFECTS = {
 ELSEWHERE = {
     "--port": "test_cli_serve.py",
     "--zmq-keys": "test_cli_keys.py",
+    "--drain-timeout": "test_cli_serve.py",
     "--stop-timeout": "test_cli_supervision.py",
     "--restarts": "test_cli_supervision.py",
     "--restart-window": "test_cli_supervision.py",

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 import openai
@@ -33,6 +33,10 @@ class Served(NamedTuple):
         children = _children(self.process.pid)
         assert len(children) == 4
         self.process.send_signal(how)
+        return self.wait(children)
+
+    def wait(self, children: list[int]) -> int:
+        """Wait for the end of it and of these children."""
         status = self.process.wait(30)
         assert [pid for pid in children if Path(f"/proc/{pid}").exists()] == []
         assert not self.zmq.exists()
@@ -52,10 +56,11 @@ def _free_port() -> int:
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
+def served(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Served]:
     tmp_path.chmod(0o700)
     zmq, port = tmp_path / "clients.sock", _free_port()
     options = ["--port", str(port), "--zmq", f"ipc://{zmq}", "--threads", "1"]
+    options += getattr(request, "param", ())
     environ = os.environ | {"TMPDIR": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)}
     with subprocess.Popen(
         [sys.executable, "-P", "-m", "optimist", "serve", *options],
@@ -110,15 +115,59 @@ def test_clients_are_served_until_sigterm(served: Served) -> None:
     assert served.stop(signal.SIGTERM) == 0
 
 
-def test_an_open_stream_ends_with_an_error_when_the_server_is_interrupted(served: Served) -> None:
-    body = {"prompt": "Once upon a time", "max_tokens": 2000, "stream": True, "ignore_eos": True}
+def _stream(max_tokens: int) -> dict[str, Any]:
+    body: dict[str, Any] = {"prompt": "Once upon a time", "max_tokens": max_tokens}
+    return body | {"stream": True, "ignore_eos": True, "temperature": 0}
+
+
+def _drains(client: httpx.Client) -> bool:
+    return client.get("/ready").status_code == 503
+
+
+def test_what_runs_is_finished_and_nothing_more_is_taken(served: Served) -> None:
+    children = _children(served.process.pid)
     with (
-        httpx.Client(timeout=30) as client,
-        client.stream("POST", f"{served.url}/v1/completions", json=body) as answer,
+        httpx.Client(timeout=30, base_url=served.url) as client,
+        client.stream("POST", "/v1/completions", json=_stream(120)) as answer,
     ):
         lines = answer.iter_lines()
         assert next(lines).startswith("data: ")
+        served.process.send_signal(signal.SIGTERM)
+        while not _drains(client):
+            pass
+        refused = client.post("/v1/completions", json={"prompt": "x"})
+        said = [line for line in lines if line]
+    assert refused.status_code == 503
+    assert "draining" in refused.json()["error"]["message"]
+    assert said[-1] == "data: [DONE]"
+    assert served.wait(children) == 0
+
+
+def test_an_open_stream_ends_with_an_error_when_the_server_is_told_twice(served: Served) -> None:
+    with (
+        httpx.Client(timeout=30, base_url=served.url) as client,
+        client.stream("POST", "/v1/completions", json=_stream(2000)) as answer,
+    ):
+        lines = answer.iter_lines()
+        assert next(lines).startswith("data: ")
+        served.process.send_signal(signal.SIGTERM)
+        while not _drains(client):
+            pass
         assert served.stop(signal.SIGINT) == 0
+        said = [line for line in lines if line]
+    assert '"error"' in said[-1]
+    assert "[DONE]" not in said[-1]
+
+
+@pytest.mark.parametrize("served", [("--drain-timeout", "0")], indirect=True)
+def test_an_open_stream_ends_with_an_error_when_its_time_is_over(served: Served) -> None:
+    with (
+        httpx.Client(timeout=30, base_url=served.url) as client,
+        client.stream("POST", "/v1/completions", json=_stream(2000)) as answer,
+    ):
+        lines = answer.iter_lines()
+        assert next(lines).startswith("data: ")
+        assert served.stop(signal.SIGTERM) == 0
         said = [line for line in lines if line]
     assert '"error"' in said[-1]
     assert "[DONE]" not in said[-1]

@@ -9,6 +9,7 @@ from optimist.cli.option import (
     GENERATE,
     JSON,
     OFFLINE,
+    SERVE,
     Option,
     engine_option,
     sampling_option,
@@ -166,6 +167,13 @@ OPTIONS = (
         "tokens a request may be ahead of its client before its row pauses",
     ),
     Option(
+        "--drain-timeout",
+        SERVE,
+        ("command.drain_timeout",),
+        "float",
+        "seconds that requests may take to finish after SIGTERM or SIGINT; a second one ends them",
+    ),
+    Option(
         "--prompt-ids", GENERATE, ("command.prompt_ids",), "ints", "token ids instead of a PROMPT"
     ),
     Option(
@@ -241,7 +249,11 @@ COMMAND_DEFAULTS: dict[str, dict[str, Any]] = {
         "params.temperature": 0.2,
         "params.top_p": 0.9,
     },
-    "serve": {"config.placement": "processes", "config.gateway.port": 8000},
+    "serve": {
+        "config.placement": "processes",
+        "config.gateway.port": 8000,
+        "command.drain_timeout": 25.0,
+    },
     "bench offline": {
         "config.placement": "inline",
         "command.requests": 32,

@@ -13,20 +13,25 @@ from typing import TYPE_CHECKING
 import anyio
 
 from optimist.cli.progress import show
-from optimist.cli.settings import engine_config
-from optimist.messages.errors import EngineBroken
+from optimist.cli.settings import command_value, engine_config
+from optimist.messages.errors import ConfigError, EngineBroken
 
 if TYPE_CHECKING:
     from optimist.actors.config import EngineConfig
     from optimist.cli.parser import Parsed
+    from optimist.troupe import Troupe
 
 
 def run(parsed: Parsed) -> int:
-    """Serve; print one line when ready. SIGTERM and SIGINT stop it in good order.
+    """Serve; print one line when ready. SIGTERM and SIGINT let requests finish, then stop it in good
+    order; a second one does not let them finish, and a third one waits for nothing.
 
     Raises EngineBroken when an actor dies beyond its restart budget.
     """
     config = engine_config(parsed)
+    grace = command_value(parsed, "drain_timeout")
+    if not grace >= 0:
+        raise ConfigError(f"--drain-timeout: expected seconds >= 0, got {grace:g}")
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     if not is_loopback(config.gateway.host):
         print(
@@ -34,7 +39,9 @@ def run(parsed: Parsed) -> int:
             " authentication: whoever reaches it can use the model",
             file=sys.stderr,
         )
-    anyio.run(_serve, config, backend_options={"use_uvloop": find_spec("uvloop") is not None})
+    anyio.run(
+        _serve, config, grace, backend_options={"use_uvloop": find_spec("uvloop") is not None}
+    )
     return 0
 
 
@@ -46,7 +53,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-async def _serve(config: EngineConfig) -> None:
+async def _serve(config: EngineConfig, grace: float) -> None:
     stopping = _Stopping()
     failure: Exception | None = None
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
@@ -54,7 +61,7 @@ async def _serve(config: EngineConfig) -> None:
             group.start_soon(stopping.listen, signals)
             try:
                 with stopping.scope:
-                    await _run(config, stopping)
+                    await _run(config, stopping, grace)
             except Exception as error:  # noqa: BLE001 - comes out bare, not in a group
                 failure = error
             group.cancel_scope.cancel()
@@ -62,7 +69,7 @@ async def _serve(config: EngineConfig) -> None:
         raise failure
 
 
-async def _run(config: EngineConfig, stopping: _Stopping) -> None:
+async def _run(config: EngineConfig, stopping: _Stopping, grace: float) -> None:
     """Be ready, and stay so until told to stop. Raises EngineBroken when it ends by itself."""
     from optimist.engine_options import model_name
     from optimist.troupe import bring_up, ignore
@@ -83,21 +90,41 @@ async def _run(config: EngineConfig, stopping: _Stopping) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(watch)
             await stopping.told.wait()
+            if not ends:
+                await _drain(troupe, stopping, grace)
             group.cancel_scope.cancel()
     if ends:
         raise ends[0]
 
 
+async def _drain(troupe: Troupe, stopping: _Stopping, grace: float) -> None:
+    """Take no more requests, and give those that run so many seconds, or until the next signal."""
+    troupe.drain()
+    with anyio.move_on_after(grace):
+        async with anyio.create_task_group() as group:
+
+            async def hurry() -> None:
+                await stopping.hurried.wait()
+                group.cancel_scope.cancel()
+
+            group.start_soon(hurry)
+            await troupe.wait_drained()
+            group.cancel_scope.cancel()
+
+
 class _Stopping:
-    """What signals do. The first one ends a ready engine in good order, anything else ends at once."""
+    """What signals do. The first lets a ready engine finish, the second ends it, anything else at once."""
 
     def __init__(self) -> None:
         self.told = anyio.Event()
+        self.hurried = anyio.Event()
         self.scope = anyio.CancelScope()
         self.ready = False
 
     async def listen(self, signals: AsyncIterator[signal.Signals]) -> None:
         async for _ in signals:
-            if self.told.is_set() or not self.ready:
+            if self.hurried.is_set() or not self.ready:
                 self.scope.cancel()
+            if self.told.is_set():
+                self.hurried.set()
             self.told.set()
