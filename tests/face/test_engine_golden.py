@@ -47,22 +47,19 @@ def run_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-@pytest.mark.parametrize("depth", [1, 2])
-@pytest.mark.parametrize("placement", ["inline", "embedded", "processes"])
-async def test_requests_that_run_together_say_the_golden_tokens(
-    placement: Placement, depth: int
-) -> None:
+async def _says_the_golden_tokens(placement: Placement, **options: Any) -> None:
+    """Ask all cases at once."""
     said: dict[int, tuple[int, ...]] = {}
     cases = _cases()
     async with Engine(
         placement=placement,
-        depth=depth,
         dtype="float32",
         threads=1,
         max_slots=len(cases),
         kv_blocks=32,
         max_model_len=64,
         max_chunk=16,
+        **options,
     ) as engine:
 
         async def ask(at: int) -> None:
@@ -73,3 +70,17 @@ async def test_requests_that_run_together_say_the_golden_tokens(
             for at in range(len(cases)):
                 group.start_soon(ask, at)
     assert [list(said[at]) for at in range(len(cases))] == [tokens for _, tokens in cases]
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("placement", ["inline", "embedded", "processes"])
+async def test_requests_that_run_together_say_the_golden_tokens(
+    placement: Placement, depth: int
+) -> None:
+    await _says_the_golden_tokens(placement, depth=depth)
+
+
+@pytest.mark.parametrize("proposer", ["ngram", "suffix", "self-draft"])
+@pytest.mark.parametrize("placement", ["inline", "embedded", "processes"])
+async def test_drafts_change_no_golden_token(placement: Placement, proposer: str) -> None:
+    await _says_the_golden_tokens(placement, proposer=proposer, draft_tokens=3)
