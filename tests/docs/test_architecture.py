@@ -15,6 +15,7 @@ from optimist.actors.contract import plan_kind
 from optimist.actors.runtime.host import Host, Refs
 from optimist.actors.runtime.lifeline import LifeLine
 from optimist.actors.runtime.placement import STARTING_ORDER, layout
+from optimist.actors.scheduler.queue import OVERTAKE_BOUND
 from optimist.engine_options import engine_config
 from optimist.messages.base import ActorMessage
 from optimist.messages.batches import ExactBatch, OptimisticBatch
@@ -64,6 +65,11 @@ def test_edges_that_may_wait_form_no_cycle() -> None:
         if waits == "yes":
             waiting.setdefault(sender, set()).add(receiver)
     assert cycle(waiting) == []
+
+
+def test_the_bound_on_being_overtaken_is_the_queues() -> None:
+    page = (generate.DOCS / "architecture.md").read_text(encoding="utf-8")
+    assert f"overtaken by at most {OVERTAKE_BOUND} that arrived later" in page
 
 
 def test_a_cycle_would_be_found() -> None:

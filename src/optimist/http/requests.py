@@ -44,7 +44,10 @@ class Job(NamedTuple):
 def completion_job(body: CompletionBody, request: str) -> Job:
     """Raises InvalidRequest naming the field that asks for too much or contradicts another."""
     if body.echo and body.logprobs is not None:
-        raise InvalidRequest("echo: not together with logprobs", field="echo")
+        raise InvalidRequest(
+            "echo: expected false or no logprobs: those of prompt tokens are not computed",
+            field="echo",
+        )
     max_tokens = COMPLETION_TOKENS if body.max_tokens is None else body.max_tokens
     params = _params(body, max_tokens=max_tokens, logprobs=body.logprobs)
     prompts = _prompts(body.prompt)
