@@ -114,6 +114,10 @@ class SlotState:
         flat = slots * self.width + self.computed.index_select(0, slots) + behind
         self.token_ids.view(-1).index_copy_(0, flat, ids.to(torch.int32))
 
+    def tokens_at(self, slots: Tensor, positions: Tensor) -> Tensor:
+        """Tokens, or drafts, at these positions. slots, positions: [N] int64. [N] int32."""
+        return self.token_ids.view(-1).index_select(0, slots * self.width + positions)
+
     def check_rows(self, rows: Rows, longest: int, needed: NDArray[np.int64]) -> None:
         """Raise MessageError unless each row's request is in its slot, with blocks for the step."""
         slots = self._checked("slots", rows.slots)
