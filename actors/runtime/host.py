@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import anyio
 
 from optimist.actors.base import Actor
+from optimist.actors.runtime.dropped import DroppedFrames
 from optimist.messages.base import ActorMessage
 from optimist.messages.errors import ConfigError
 from optimist.transport.base import Ref
@@ -87,7 +88,8 @@ class Host:
         if self.outside is None:
             return Mailbox(accepts, name=name)
         links, directory = self.outside
-        return JointInbox(PullInbox(links, ipc(directory, name), accepts), accepts, name=name)
+        remote = PullInbox(links, ipc(directory, name), accepts, report=DroppedFrames(name))
+        return JointInbox(remote, accepts, name=name)
 
 
 class Refs:
