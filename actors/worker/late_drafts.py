@@ -188,10 +188,10 @@ class LateDrafts:
     def _keep(self, drafts: Drafts) -> None:
         slots, counts = ints(drafts.slots), ints(drafts.counts)
         rows, ids = np.repeat(np.arange(len(slots)), counts), ints(drafts.token_ids)
-        good = slots < self._slots
-        at = np.where(good, slots, 0)
+        good = np.ones(len(slots), np.bool_)
+        at = np.minimum(slots, self._slots - 1)
         checks = (
-            ("slot", good & (self._generation[at] == ints(drafts.generations))),
+            ("slot", (at == slots) & (self._generation[at] == ints(drafts.generations))),
             ("stale", self._sampled[at] == drafts.after_step),
             ("held", ~self._final[at]),
             ("count", counts <= self._most),

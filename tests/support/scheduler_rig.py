@@ -12,9 +12,9 @@ from optimist.actors.builder.apply import apply
 from optimist.actors.config import SchedulerConfig
 from optimist.actors.scheduler.actor import Scheduler
 from optimist.messages.base import column, ints, size
-from optimist.messages.batches import ExactBatch
 from optimist.messages.control import Resync
-from optimist.messages.plans import ExactPlan, Plan
+from optimist.messages.drafting import Close, Open
+from optimist.messages.plans import Plan
 from optimist.messages.requests import Admit, Cancel, Grant, Retired, SchedulerStats, Tokens
 from optimist.messages.results import Capacity, Logprobs, StepResult
 from optimist.messages.slots import Sampling
@@ -61,6 +61,7 @@ class Rig:
         self.builder: Box[Plan] = Box()
         self.gateway: Box[Tokens | Retired | Resync | SchedulerStats] = Box()
         self.worker: Box[Resync] = Box()
+        self.proposer: Box[Open | Close] = Box()
         self.capacity = capacity
         self.incarnation = 1
         self.scheduler = Scheduler(
@@ -69,12 +70,13 @@ class Rig:
             builder=self.builder,
             gateway=self.gateway,
             worker=self.worker,
+            proposer=self.proposer if config.proposer != "none" else None,
             clock=lambda: self.now,
         )
         self.core = self.scheduler.core
         self.streams: dict[int, Stream] = {}
         self.results: deque[StepResult] = deque()
-        self.plans: list[ExactPlan] = []
+        self.plans: list[Plan] = []
         self.asked: list[Resync] = []
         self.on_stats: Callable[[SchedulerStats], None] = lambda stats: None
         self.again: float | None = None
@@ -135,11 +137,11 @@ class Rig:
     def grant(self, request: int, credit: int) -> None:
         self.receive(Grant(incarnation=1, request=request, credit=credit))
 
-    def turn(self) -> list[ExactPlan]:
+    def turn(self) -> list[Plan]:
         """Let the scheduler plan; the device runs at once, its results wait."""
         before = len(self.builder.sent)
         self.again = self.scheduler.turn()
-        plans = [plan for plan in self.builder.sent[before:] if isinstance(plan, ExactPlan)]
+        plans = self.builder.sent[before:]
         self.results.extend(self.answer(plan) for plan in plans)
         self.plans.extend(plans)
         self.scheduler.check()
@@ -150,7 +152,9 @@ class Rig:
     def answer(self, plan: Plan) -> StepResult:
         """Build the batch of a plan and let the device run it."""
         batch = apply(plan, block_size=self.device.block_size, incarnation=1)
-        assert isinstance(batch, ExactBatch)
+        tokens = int(ints(plan.draft_counts).sum()) + size(plan.decode_slots)
+        tokens += plan.prefill.seq_lens.total() - int(ints(plan.prefill.starts).sum())
+        assert tokens <= self.device.max_batch_tokens
         return self.device.run(batch, self.incarnation)
 
     def settle(self, place: int = 0) -> StepResult:
@@ -160,7 +164,7 @@ class Rig:
         self.receive(result)
         return result
 
-    def step(self) -> list[ExactPlan]:
+    def step(self) -> list[Plan]:
         """Plan, then deliver one result."""
         plans = self.turn()
         if self.results:

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from optimist.messages.base import column, ints
-from optimist.messages.batches import ExactBatch
+from optimist.messages.batches import Batch, ExactBatch
 from optimist.messages.results import StepResult
+
+REJECTED = -1
+"""what the KV of a rejected draft is computed from"""
+
+Script = Callable[[int, int], tuple[int, int]]
+"""of a request and the room for drafts on its row: how many are run, and how many of these are right"""
+
+
+class Verified(NamedTuple):
+    """Tokens that a row sampled, and the drafts it was verified with."""
+
+    tokens: list[int]
+    drafts: int
 
 
 class Resident:
@@ -22,7 +38,8 @@ class Device:
     """Keeps its own lengths and its own KV, from messages only; each token it samples is unique.
 
     A KV entry is the token and position it was computed from, so a stale block, a wrong length or a slot
-    that was given back too early is seen when it is read.
+    that was given back too early is seen when it is read. script: what becomes of drafts, by default they
+    are all right. held: drafts that it says it has for each row, where a plan is exact.
     """
 
     def __init__(
@@ -37,50 +54,76 @@ class Device:
         self.sampled: dict[tuple[int, int], list[int]] = {}
         self.rows_of: dict[int, int] = {}
         self.serial = 1_000_000
+        self.held = 0
+        self.script: Script = lambda request, room: (room, room)
         if predecessor is not None:
             self.scripted, self.sampled = predecessor.scripted, predecessor.sampled
-            self.serial = predecessor.serial
+            self.serial, self.held = predecessor.serial, predecessor.held
+            self.script = predecessor.script
 
-    def run(self, batch: ExactBatch, incarnation: int) -> StepResult:
+    def run(self, batch: Batch, incarnation: int) -> StepResult:
         """Compute one step and say what it sampled."""
         self.version += 1
         assert batch.blocks.version == self.version == batch.step + 1
         self._move(batch)
-        queries = ints(batch.query_start_loc)
-        assert queries[-1] <= self.max_batch_tokens
-        out: list[tuple[int, int, int]] = []
-        rows = zip(
-            ints(batch.slots).tolist(),
-            ints(batch.generations).tolist(),
-            (queries[1:] - queries[:-1]).tolist(),
-            batch.seq_lens.exact().tolist(),
-            ints(batch.samples).tolist(),
-            strict=True,
-        )
-        for row, (slot, generation, query, length, samples) in enumerate(rows):
+        new: dict[int, Verified] = {}
+        for row, slot in enumerate(ints(batch.slots).tolist()):
             resident = self.slots[slot]
-            assert resident.generation == generation
-            assert query >= 1, "a row without a query token"
+            assert resident.generation == ints(batch.generations)[row]
             self.rows_of[resident.request] = self.rows_of.get(resident.request, 0) + 1
-            assert length == resident.computed + query, "the length is not the device's own"
-            assert query == 1 or row >= batch.num_decodes, "a decode row has one query token"
-            self._compute(resident, length)
-            assert samples == (length == len(resident.tokens))
-            if samples:
-                token = self._sample(resident)
-                out.append((slot, generation, token))
+            if row < batch.num_decodes:
+                new[slot] = self._decode(batch, row, resident)
+            elif (token := self._prefill(batch, row, resident)) is not None:
+                new[slot] = Verified([token], 0)
         return StepResult(
             incarnation=incarnation,
             epoch=batch.epoch,
             step=batch.step,
-            slots=column(slot for slot, _, _ in out),
-            generations=column(generation for _, generation, _ in out),
-            token_counts=column(1 for _ in out),
-            token_ids=column(token for _, _, token in out),
-            drafts_run=column(0 for _ in out),
+            slots=column(new),
+            generations=column(self.slots[slot].generation for slot in new),
+            token_counts=column(len(verified.tokens) for verified in new.values()),
+            token_ids=column(token for verified in new.values() for token in verified.tokens),
+            drafts_run=column(verified.drafts for verified in new.values()),
+            drafts_held=column(self.held for _ in new) if isinstance(batch, ExactBatch) else b"",
         )
 
-    def _move(self, batch: ExactBatch) -> None:
+    def _decode(self, batch: Batch, row: int, resident: Resident) -> Verified:
+        """Verify as many drafts as the script says of the row's room, of which so many are right."""
+        room = int(ints(batch.draft_counts)[row])
+        run, right = self.script(resident.request, room)
+        assert right <= run <= room
+        length = resident.computed + 1 + run
+        assert length - run == len(resident.tokens), "a decode row is one token behind"
+        if isinstance(batch, ExactBatch):
+            assert run == room, "an exact plan counts the drafts that there are"
+            assert batch.seq_lens.exact()[row] == length, "the length is not the device's own"
+        else:
+            bound = int(batch.bound.sizing_array(reader="tests.slot_device")[row])
+            assert length + room - run <= bound, "a bound that is none"
+            assert len(resident.table) * self.block_size >= bound, "a bound without blocks"
+        tokens = [self._sample(resident) for _ in range(1 + right)]
+        for position in range(resident.computed, length):
+            kept = position <= resident.computed + right
+            token = resident.tokens[position] if kept else REJECTED
+            self.kv[self._place(resident, position)] = (token, position)
+        self._advance(resident, resident.computed + 1 + right)
+        return Verified(tokens, run)
+
+    def _prefill(self, batch: Batch, row: int, resident: Resident) -> int | None:
+        if isinstance(batch, ExactBatch):
+            length, samples = int(batch.seq_lens.exact()[row]), int(ints(batch.samples)[row])
+        else:
+            place = row - batch.num_decodes
+            length = int(batch.prefill.seq_lens.exact()[place])
+            samples = int(ints(batch.prefill.samples)[place])
+        assert length > resident.computed, "a row without a query token"
+        for position in range(resident.computed, length):
+            self.kv[self._place(resident, position)] = (resident.tokens[position], position)
+        self._advance(resident, length)
+        assert samples == (length == len(resident.tokens))
+        return self._sample(resident) if samples else None
+
+    def _move(self, batch: Batch) -> None:
         for slot in ints(batch.closed).tolist():
             del self.slots[slot]
         for new in batch.opened:
@@ -99,10 +142,7 @@ class Device:
             assert offset == len(table), "a delta leaves a hole or overwrites"
             table.extend(next(blocks) for _ in range(count))
 
-    def _compute(self, resident: Resident, length: int) -> None:
-        for position in range(resident.computed, length):
-            place = self._place(resident, position)
-            self.kv[place] = (resident.tokens[position], position)
+    def _advance(self, resident: Resident, length: int) -> None:
         resident.computed = length
         for position in range(length):
             entry = self.kv.get(self._place(resident, position))

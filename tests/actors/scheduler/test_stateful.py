@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 from scheduler_rig import Rig, make_rig
@@ -150,12 +151,25 @@ class Events(RuleBasedStateMachine):
         assert finish == ("stop" if expected == cut else "length")
 
 
-def test_any_order_of_events(depth: int) -> None:
+@pytest.mark.parametrize("drafts", [0, 3], ids=["plain", "drafts"])
+def test_any_order_of_events(depth: int, drafts: int) -> None:
     class Machine(Events):
         def __init__(self) -> None:
-            super().__init__(
-                make_rig(depth=depth, num_blocks=8, max_slots=4, max_model_len=30, max_chunk=7)
+            rig = make_rig(
+                depth=depth,
+                num_blocks=8,
+                max_slots=4,
+                max_model_len=30,
+                max_chunk=7,
+                proposer="ngram" if drafts else "none",
+                draft_tokens=drafts,
             )
+            rig.device.held = 2
+            rig.device.script = lambda request, room: (
+                room,
+                (request + rig.device.serial) % (room + 1),
+            )
+            super().__init__(rig)
 
     run_state_machine_as_test(
         Machine,

@@ -1,0 +1,239 @@
+"""Plans with drafts: by bound while steps overlap, by what waits at the worker where they do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from scheduler_rig import Rig, make_rig
+
+from optimist.messages.base import column, ints, size
+from optimist.messages.control import Resync
+from optimist.messages.drafting import Close, Open
+from optimist.messages.plans import ExactPlan, OptimisticPlan, Plan
+from optimist.messages.requests import SchedulerStats
+
+STOP = 7
+
+
+def drafting(depth: int = 2, drafts: int = 3, **options: Any) -> Rig:
+    """A rig whose worker always has as many drafts as it is asked for."""
+    rig = make_rig(depth=depth, proposer="ngram", draft_tokens=drafts, **options)
+    rig.device.held = 99
+    return rig
+
+
+def bound(plan: Plan) -> list[int]:
+    assert isinstance(plan, OptimisticPlan)
+    found: list[int] = plan.decode_bound.sizing_array(reader="tests").tolist()
+    return found
+
+
+def drafts(plan: Plan) -> list[int]:
+    found: list[int] = ints(plan.draft_counts).tolist()
+    return found
+
+
+def test_every_plan_is_optimistic_while_steps_overlap_and_somebody_drafts() -> None:
+    rig = drafting(drafts=0)
+    rig.admit(5, 4)
+    rig.drain()
+    assert {type(plan) for plan in rig.plans} == {OptimisticPlan}
+
+
+def test_every_plan_is_exact_where_steps_do_not_overlap() -> None:
+    rig = drafting(depth=1)
+    rig.admit(5, 9)
+    rig.drain()
+    assert {type(plan) for plan in rig.plans} == {ExactPlan}
+    assert [drafts(plan) for plan in rig.plans] == [[], [3], [3]]
+
+
+def test_no_more_drafts_are_planned_than_wait_at_the_worker_where_a_plan_is_exact() -> None:
+    rig = drafting(depth=1)
+    rig.device.held = 2
+    rig.admit(5, 12)
+    rig.step()
+    assert drafts(*rig.step()) == [2]
+    rig.device.held = 0
+    assert drafts(*rig.step()) == [2]
+    assert drafts(*rig.step()) == [0]
+
+
+def test_a_bound_counts_every_draft_of_the_steps_in_flight() -> None:
+    rig = drafting()
+    rig.device.script = lambda request, room: (room, 0)
+    rig.admit(5, 40)
+    _, second = rig.turn()
+    assert bound(second) == [5 + 1 + 3] and drafts(second) == [3]
+    rig.settle()
+    (third,) = rig.turn()
+    assert bound(third) == [5 + 4 + 1 + 3]
+    rig.settle()
+    (fourth,) = rig.turn()
+    assert bound(fourth) == [6 + 4 + 1 + 3]
+
+
+def test_a_draft_is_not_planned_past_max_tokens_though_it_may_be_rejected() -> None:
+    rig = drafting(drafts=8)
+    request = rig.admit(5, 4)
+    rig.drain()
+    assert [drafts(plan) for plan in rig.plans][:2] == [[], [2]]
+    assert len(rig.delivered(request)) == 4
+    rig.assert_clean()
+
+
+def test_a_row_sits_out_while_drafts_in_flight_may_reach_the_context_limit() -> None:
+    rig = drafting(max_model_len=12)
+    rig.device.script = lambda request, room: (room, 0)
+    request = rig.admit(6, 40)
+    counts = [drafts(plan) for plan in rig.turn()]
+    while rig.results:
+        rig.settle()
+        counts += [drafts(plan) for plan in rig.turn()]
+    assert counts[:2] == [[], [3]] and sum(map(sum, counts)) >= 4
+    assert len(rig.delivered(request)) == 6 and rig.streams[request].finish == "length"
+
+
+def test_credit_counts_every_draft_in_flight() -> None:
+    rig = drafting()
+    rig.device.script = lambda request, room: (room, 0)
+    request = rig.admit(5, 40, credit=4)
+    _, second = rig.turn()
+    assert drafts(second) == [2]
+    rig.settle()
+    assert rig.turn() == []
+    rig.settle()
+    (third,) = rig.turn()
+    assert drafts(third) == [1]
+    rig.grant(request, 100)
+    rig.drain()
+
+
+def test_drafts_take_no_block_that_running_requests_may_need() -> None:
+    rig = drafting(num_blocks=6, block_size=1, drafts=5, max_model_len=7)
+    rig.admit(3, 3)
+    _, second = rig.turn()
+    assert drafts(second) == [1]
+    rig.drain()
+    assert rig.core.counters.preemptions == 0
+
+
+def test_drafts_are_shed_before_anybody_is_preempted() -> None:
+    rig = drafting(num_blocks=8, block_size=1, drafts=3, max_model_len=8)
+    rig.device.script = lambda request, room: (room, 0)
+    one, two = rig.admit(2, 2), rig.admit(2, 2)
+    rig.drain()
+    assert rig.core.counters.preemptions == 0
+    assert len(rig.delivered(one)) == len(rig.delivered(two)) == 2
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize(("stop_at", "kept"), [(5, 1), (6, 2), (7, 3), (8, 4), (9, 5)])
+def test_tokens_behind_a_stop_token_are_neither_delivered_nor_counted(
+    depth: int, stop_at: int, kept: int
+) -> None:
+    rig = drafting(depth=depth)
+    rig.device.scripted[1, stop_at] = STOP
+    request = rig.admit(5, 40, stop_ids=(STOP,))
+    rig.drain()
+    assert len(rig.delivered(request)) == kept and rig.streams[request].finish == "stop"
+    assert rig.core.counters.emitted_tokens == kept
+    rig.assert_clean()
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_max_tokens_cuts_accepted_drafts(depth: int) -> None:
+    rig = drafting(depth=depth)
+    rig.device.script = lambda request, room: (room, room)
+    requests = [rig.admit(5, limit) for limit in (1, 2, 3, 6, 7)]
+    rig.drain()
+    assert [len(rig.delivered(r)) for r in requests] == [1, 2, 3, 6, 7]
+    assert rig.core.counters.emitted_tokens == 19
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ([(3, 3)], (1, 3, 3, (1, 1, 1))),
+        ([(3, 1)], (1, 3, 1, (1, 0, 0))),
+        ([(3, 2), (3, 1)], (2, 6, 3, (2, 1, 0))),
+        ([(1, 1)], (1, 1, 1, (1,))),
+        ([(0, 0)], (0, 0, 0, ())),
+        ([(3, 0), (3, 0)], (2, 6, 0, (0, 0, 0))),
+    ],
+)
+def test_what_became_of_drafts_is_counted_by_position(
+    answers: list[tuple[int, int]], expected: tuple[object, ...]
+) -> None:
+    rig = drafting()
+    stats: list[SchedulerStats] = []
+    rig.on_stats = stats.append
+    rig.device.script = lambda request, room: answers[request - 1] if room == 3 else (0, 0)
+    requests = [rig.admit(5, 6) for _ in answers]
+    rig.turn()
+    rig.settle()
+    rig.settle()
+    rig.now += 1.0
+    rig.device.script = lambda request, room: (0, 0)
+    rig.turn()
+    last = stats[-1]
+    found = (last.draft_rows, last.drafted_tokens, last.accepted_tokens, last.accepted_at)
+    assert found == expected
+    rig.drain()
+    assert all(len(rig.delivered(r)) == 6 for r in requests)
+
+
+def test_a_result_with_more_tokens_or_drafts_than_planned_ends_its_request_alone() -> None:
+    rig = drafting()
+    good, bad = rig.admit(5, 9), rig.admit(5, 9)
+    rig.turn()
+    rig.settle()
+    result = rig.results.popleft()
+    counts = ints(result.token_counts).tolist()
+    forged = msgspec.structs.replace(
+        result,
+        token_counts=column([counts[0], counts[1] + 1]),
+        token_ids=result.token_ids + column([5]),
+    )
+    rig.receive(forged)
+    retired = rig.streams[bad].retired
+    assert retired is not None and retired.problem is not None
+    assert retired.problem.code == "request_failed"
+    rig.drain()
+    assert len(rig.delivered(good)) == 9
+    rig.assert_clean()
+
+
+def test_the_proposer_is_told_who_moves_in_and_who_has_left() -> None:
+    rig = drafting()
+    rig.admit(5, 2)
+    rig.drain()
+    opened, closed = rig.proposer.sent
+    assert isinstance(opened, Open) and isinstance(closed, Close)
+    assert (opened.step, opened.slot, opened.generation, size(opened.token_ids)) == (0, 0, 0, 5)
+    assert (closed.slot, closed.generation) == (0, 0)
+
+
+def test_a_newborn_proposer_is_told_of_every_running_request_and_its_settled_tokens() -> None:
+    rig = drafting()
+    rig.admit(5, 30)
+    rig.turn()
+    rig.settle()
+    rig.settle()
+    rig.turn()
+    rig.proposer.sent.clear()
+    rig.receive(Resync(incarnation=9, actor="proposer"))
+    (opened,) = rig.proposer.sent
+    assert isinstance(opened, Open)
+    assert (opened.step, size(opened.token_ids)) == (2, 5 + 1 + 4)
+
+
+def test_a_preempted_request_keeps_what_it_knows_of_its_drafts(depth: int) -> None:
+    rig = drafting(depth=depth, num_blocks=10, block_size=2, max_model_len=20, max_slots=4)
+    requests = [rig.admit(4, 12) for _ in range(3)]
+    rig.drain()
+    assert rig.core.counters.preemptions > 0
+    assert [len(rig.delivered(r)) for r in requests] == [12, 12, 12]
+    rig.assert_clean()
