@@ -1,17 +1,17 @@
 """A consumer that needs lengths is given bounds. The type checker says so, and so does the program.
 
-    $ mypy examples/exact_consumer.py
-    exact_consumer.py:39: error: "SeqLensUpperBound" has no attribute "__iter__" (not iterable)
-    exact_consumer.py:57: error: Argument 1 to "send" of "Ref" has incompatible type
-        "OptimisticPlan"; expected "ExactPlan"
-    exact_consumer.py:61: error: Argument 1 to "tokens_to_read" has incompatible type
-        "OptimisticPlan"; expected "ExactPlan"
+$ mypy examples/exact_consumer.py
+exact_consumer.py:39: error: "SeqLensUpperBound" has no attribute "__iter__" (not iterable)
+exact_consumer.py:57: error: Argument 1 to "send" of "Ref" has incompatible type
+    "OptimisticPlan"; expected "ExactPlan"
+exact_consumer.py:61: error: Argument 1 to "tokens_to_read" has incompatible type
+    "OptimisticPlan"; expected "ExactPlan"
 
-    $ python examples/exact_consumer.py
-    blocks to keep: 3
-    refused: consumer: does not accept OptimisticPlan; accepts ExactPlan
-    not there: 'OptimisticPlan' object has no attribute 'decode_lens'
-    no number: 'SeqLensUpperBound' object is not iterable
+$ python examples/exact_consumer.py
+blocks to keep: 3
+refused: consumer: does not accept OptimisticPlan; accepts ExactPlan
+not there: 'OptimisticPlan' object has no attribute 'decode_lens'
+no number: 'SeqLensUpperBound' object is not iterable
 """
 
 from __future__ import annotations

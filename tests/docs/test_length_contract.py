@@ -200,7 +200,7 @@ EXAMPLE = ROOT / "examples/exact_consumer.py"
 def shown(heading: str) -> str:
     """What the example's docstring shows behind a command, on one line."""
     text = EXAMPLE.read_text(encoding="utf-8").split('"""')[1]
-    return " ".join(text.split(heading)[1].split("    $ ")[0].split())
+    return " ".join(text.split(heading)[1].split("\n$ ")[0].split())
 
 
 def test_the_example_runs_and_prints_what_it_shows() -> None:

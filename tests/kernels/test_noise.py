@@ -44,7 +44,8 @@ def test_branches_do_not_know_each_other() -> None:
     noise = torch.cat([gumbel(seed, at, ids).T for seed in branches])
     numbers = torch.stack([uniform(seed, at) for seed in branches])
     related = torch.corrcoef(torch.cat((noise.double(), numbers)))
-    own = torch.block_diag(*[torch.ones(1, 1)] * len(noise), torch.zeros(6, 6)).bool()
+    own = torch.zeros(len(noise) + 6, len(noise) + 6, dtype=torch.bool)
+    own[: len(noise), : len(noise)] = torch.eye(len(noise)).bool()
     own[len(noise) :, len(noise) :] = torch.eye(6).bool()
     # A number comes from the same bits as the noise of token 0 of its branch.
     for i in range(6):

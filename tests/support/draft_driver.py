@@ -38,7 +38,12 @@ class Driver:
         """A request that the next step prefills, by a chunk of any size."""
         self.tokens[slot], self._bound[slot] = list(prompt), 0
         self._generation[slot] = more.get("generation", 0)
-        plain = {"generation": 0, "request": slot, "prompt_len": len(prompt), "cached_len": 0}
+        plain: dict[str, Any] = {
+            "generation": 0,
+            "request": slot,
+            "prompt_len": len(prompt),
+            "cached_len": 0,
+        }
         self._opened.append(
             OpenedSlot(slot=slot, token_ids=column(prompt), sampling=sampling, **plain | more)
         )

@@ -138,5 +138,5 @@ def excess(tokens: Tensor, probability: Tensor) -> float:
     cells = torch.cat((cells[:, ~rare], cells[:, rare].sum(1, keepdim=True)), 1)
     seen, want = cells[:, cells[1] > 0]
     freedom = len(want) - 1
-    chi = ((seen - want).square() / want).sum().item()
+    chi = float(((seen - want).square() / want).sum())
     return (chi - freedom) / float(np.sqrt(2 * freedom))
