@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
 
+from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Executor, Limits
+from optimist.actors.worker.torch_executor import TorchExecutor
 from optimist.messages.slots import Sampling
+from optimist.models.llama import Llama
 from optimist.testing.conformance import check_executor
 from optimist.testing.hand import GREEDY, Hand, Row
 from optimist.testing.matrix import Cell, cells, pairwise
@@ -65,3 +68,39 @@ def test_a_wrong_block_changes_tokens_of_the_toy() -> None:
         table[0, :3] = torch.tensor(blocks)
         drawn.append([driver.run([Row(0, 1, decode=True)])[0] for _ in range(4)])
     assert drawn[0] != drawn[1]
+
+
+def drafting(proposer: str, draft: Llama | None = None) -> Callable[[Limits], Executor]:
+    """The toy that drafts by itself."""
+
+    def made(limits: Limits) -> Executor:
+        config = WorkerConfig(
+            dtype="float64",
+            block_size=limits.block_size,
+            kv_blocks=limits.num_blocks,
+            max_slots=limits.max_slots,
+            max_model_len=limits.max_model_len,
+            max_batch_tokens=limits.max_batch_tokens,
+            proposer=proposer,  # type: ignore[arg-type]
+        )
+        return TorchExecutor(NETWORK, config, draft=draft)
+
+    return made
+
+
+BY_ITSELF = [drafting("self-draft"), drafting("draft-model", toy_network(seed=1))]
+
+
+@pytest.mark.parametrize("cell", pairwise(cells(("ngram", "suffix"))), ids=str)
+def test_drafts_from_the_host_change_no_token(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPTIMIST_SYNC_CHECK", "error")
+    check_executor(make, NEXT_TOKEN, vocab_size=TOY.vocab_size, every=[cell])
+
+
+@pytest.mark.parametrize("executor", BY_ITSELF, ids=["self-draft", "draft-model"])
+@pytest.mark.parametrize("cell", pairwise(cells(("device-right",))), ids=str)
+def test_drafts_of_the_device_change_no_token(
+    cell: Cell, executor: Callable[[Limits], Executor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPTIMIST_SYNC_CHECK", "error")
+    check_executor(executor, NEXT_TOKEN, vocab_size=TOY.vocab_size, every=[cell])
