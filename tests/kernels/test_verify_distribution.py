@@ -39,12 +39,11 @@ def test_texts_have_the_probability_of_the_target(mode: str, drafts: int, certai
     assert 0.1 < rate < 0.95
 
 
-@pytest.mark.parametrize("certain", [True, False], ids=name)
 @pytest.mark.parametrize("mode", ["sample", "rejection", "block"])
 @pytest.mark.parametrize("parameters", [{"top_k": 2}, {"top_p": 0.7}, NARROW], ids=str)
-def test_filters_bind_drafts_too(mode: str, certain: bool, parameters: dict[str, Any]) -> None:
+def test_filters_bind_drafts_too(mode: str, parameters: dict[str, Any]) -> None:
     one = toy(3, temperature=1.2, **parameters)
-    done = run(one, mode, SAMPLES, 3, 3, certain=certain)
+    done = run(one, mode, SAMPLES, 3, 3, certain=False)
     assert excess(done.tokens, joint(one, 3)) < BOUND
 
 

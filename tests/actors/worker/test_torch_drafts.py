@@ -10,6 +10,8 @@ import pytest
 from draft_driver import Driver
 from toy_device import NEXT_TOKEN, OTHER, PROMPT, executor
 
+from optimist.actors.worker import torch_executor
+from optimist.kernels.advance import advance
 from optimist.messages.base import column, floats, ints
 from optimist.messages.slots import Sampling
 from optimist.testing.hand import GREEDY, Hand, Row
@@ -175,3 +177,15 @@ def test_a_request_with_drafts_may_fill_the_whole_context() -> None:
     driver.prefill({0: 7})
     driver.decode({0: WANT[0][8:12]})
     assert driver.tokens[0] == WANT[0][:13]
+
+
+def test_a_device_that_forgets_rejections_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(*args: Any) -> None:
+        computed, token_ids, slots, queries, rejected, *more = args
+        advance(computed, token_ids, slots, queries, rejected * 0, *more)
+
+    monkeypatch.setattr(torch_executor, "advance", forgetful)
+    driver = started(optimistic=True)
+    for _ in range(3):
+        driver.decode({slot: wrong(WANT[slot], len(driver.tokens[slot])) for slot in PROMPTS})
+    assert any(tokens != WANT[slot][: len(tokens)] for slot, tokens in driver.tokens.items())
