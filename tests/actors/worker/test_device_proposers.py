@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 from draft_driver import Driver
+from torch import Tensor
 from toy_device import NETWORK, SIZES, executor
 
 from optimist.actors.config import WorkerConfig
+from optimist.actors.worker.device_proposer import Round
+from optimist.actors.worker.self_draft import SelfDraft
 from optimist.actors.worker.torch_executor import TorchExecutor
+from optimist.kernels.sync_check import SyncError
 from optimist.messages.base import column
 from optimist.messages.slots import Sampling
 from optimist.testing.hand import GREEDY, Hand, Row
@@ -130,3 +134,17 @@ def test_a_slot_that_is_taken_over_begins_anew() -> None:
     driver.open(0, PROMPTS[2], GREEDY, generation=1)
     driver.prefill({0: 7}, itself=True)
     assert driver.decode({0: [0] * 3}, itself=True).token_counts.tolist() == [4]
+
+
+def test_a_proposer_that_looks_at_its_drafts_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    draft = SelfDraft.logits
+
+    def nosy(self: SelfDraft, round: Round, drafted: int) -> Tensor:
+        logits = draft(self, round, drafted)
+        assert logits.argmax().item() >= 0
+        return logits
+
+    driver = started("self-draft", optimistic=True)
+    monkeypatch.setattr(SelfDraft, "logits", nosy)
+    with pytest.raises(SyncError, match="host read a device tensor"):
+        driver.decode({0: [0]}, itself=True)
