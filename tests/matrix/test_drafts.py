@@ -23,7 +23,8 @@ def test_every_cell_equals_the_oracle(drafts: str, depth: int) -> None:
     assert len(seen) == 72
     drafted, accepted = sum(s.drafted for s in seen), sum(s.accepted for s in seen)
     assert (drafted == 0) == (drafts in NEVER_RUN)
-    assert (accepted == 0) == (drafts in NEVER_RUN | NEVER_RIGHT)
-    assert (accepted == drafted) == (drafts in NEVER_RUN | RIGHT)
+    assert accepted == 0 or drafts not in NEVER_RIGHT
+    assert accepted == drafted or drafts not in RIGHT
     loose = sum(s.loose_bounds for s in seen)
-    assert (loose > 0) == (depth > 1 and drafts != "device-right")
+    assert loose == 0 or depth > 1
+    assert loose > 0 or depth == 1 or drafts == "device-right"
