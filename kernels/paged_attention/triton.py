@@ -1,0 +1,222 @@
+"""Attention over the paged cache on a GPU: which kernels a step launches, and how they are cut."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from optimist.kernels.metadata import Metadata
+from optimist.kernels.paged_attention.triton_device import attend, merge, rows_of_tiles
+from optimist.kernels.triton_common import divided, launch, power_of_2, strides
+
+PREFILL_M = 128
+"""query tokens times heads of a program that prefills"""
+
+DECODE_M = (16, 64)
+"""the least and the most of a program that decodes; the least that matrix instructions take"""
+
+WIDE_HEAD = 128
+"""heads that are wider take smaller tiles: their values fill the registers"""
+
+CONTEXT_OF_SPLIT = 256
+"""tokens of context that are worth a program of their own"""
+
+PROGRAMS_OF_PROCESSOR = 2
+"""programs that keep a processor of the device busy: fewer, and context is split"""
+
+MOST_SPLITS = 32
+
+
+class Part(NamedTuple):
+    """Neighbouring rows that are cut alike.
+
+    first, rows: which. tokens: query tokens, as many as the host scheduled; longest: of one row.
+    """
+
+    first: int
+    rows: int
+    tokens: int
+    longest: int
+
+
+class Cut(NamedTuple):
+    """How a kernel of `attend` is cut. m: query tokens times heads. tile: tokens of context at a time."""
+
+    m: int
+    tile: int
+    warps: int
+    stages: int
+
+
+class Plan:
+    """A step's rows as every layer's attention takes them. Nothing of it is read on the host.
+
+    window: see the reference. splits: into how many parts context is split where rows decode; None
+    decides from the bound and the device.
+    """
+
+    def __init__(self, metadata: Metadata, window: int | None, splits: int | None) -> None:
+        self.metadata = metadata
+        self.window = window
+        self._splits = splits
+        self._tiles: dict[tuple[int, int], Tensor] = {}
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """Rows that decode and rows that prefill, where there are any: told by their phase."""
+        offsets = self.metadata.query_offsets
+        cuts = ((0, self.metadata.num_decodes), (self.metadata.num_decodes, offsets.size - 1))
+        return tuple(
+            Part(
+                low,
+                high - low,
+                int(offsets[high] - offsets[low]),
+                int(np.diff(offsets[low : high + 1]).max()),
+            )
+            for low, high in cuts
+            if offsets[high] > offsets[low]
+        )
+
+    def decodes(self, part: Part) -> bool:
+        """Whether the rows of a part decode."""
+        return part.first < self.metadata.num_decodes
+
+    def tiles(self, part: Part, block_q: int) -> Tensor:
+        """The row of each tile of so many query tokens, -1 where there is none, int32; once a step."""
+        key = (part.first, block_q)
+        if key not in self._tiles:
+            starts = self.metadata.query_start_loc
+            tiles = torch.empty(
+                part.tokens // block_q + part.rows, dtype=torch.int32, device=starts.device
+            )
+            launch(
+                rows_of_tiles,
+                (part.rows + 1,),
+                *(starts, tiles, part.first, part.rows, tiles.shape[0]),
+                BLOCK_Q=block_q,
+                BLOCK=32,
+                num_warps=1,
+            )
+            self._tiles[key] = tiles
+        return self._tiles[key]
+
+    def splits(self, part: Part, programs: int) -> int:
+        """Into how many parts context is split: 1 where there are programs enough without."""
+        if not self.decodes(part):
+            return 1
+        wanted = self._splits
+        if wanted is None:
+            wanted = PROGRAMS_OF_PROCESSOR * _processors(self.metadata.seq_lens.device) // programs
+            # bound, sizing: into how many parts the context is split; each ends at device lengths
+            wanted = min(wanted, divided(self.metadata.max_seq_len, CONTEXT_OF_SPLIT), MOST_SPLITS)
+        return max(1, wanted)
+
+
+def prepare(
+    metadata: Metadata,
+    cache: Tensor,
+    *,
+    dtype: torch.dtype,
+    window: int | None,
+    splits: int | None = None,
+) -> Plan:
+    """What the layers of a step share. cache, dtype: not needed, as other versions' `prepare` has them."""
+    return Plan(metadata, window, splits)
+
+
+def paged_attention(
+    q: Tensor,
+    cache: Tensor,
+    plan: Plan,
+    *,
+    scale: float,
+    softcap: float | None = None,
+    scales: Tensor | None = None,
+) -> Tensor:
+    """As the reference, for the rows and window of `plan`.
+
+    q: [T, H, D], may be strided. cache: of one layer, [2G, blocks + 2, P, D], each head dense. scales:
+    of each head of an fp8 cache, [2G] float32. Returns [T, H, D].
+    """
+    scheduled = sum(part.tokens for part in plan.parts)
+    make = torch.empty if scheduled == q.shape[0] else torch.zeros
+    out = make(q.shape, dtype=q.dtype, device=q.device)
+    for part in plan.parts:
+        _attend(q, cache, out, plan, part, scale, softcap, scales)
+    return out
+
+
+def cut_of(part: Part, group: int, dim: int, *, decodes: bool, windowed: bool) -> Cut:
+    """The configuration for rows like these."""
+    low, high = DECODE_M
+    m = min(max(power_of_2(group * part.longest), low), high)
+    if not decodes:
+        m = PREFILL_M if dim <= WIDE_HEAD else PREFILL_M // 2
+    m = max(m, power_of_2(group))
+    tile = 32 if dim > WIDE_HEAD or (windowed and not decodes) else 64
+    if m >= 64:
+        return Cut(m, tile, warps=8, stages=2)
+    # Of the stages that fit, those for which no target keeps a register in memory.
+    return Cut(m, tile, warps=4, stages=2 if m == 32 and dim <= WIDE_HEAD else 3)
+
+
+def _attend(
+    q: Tensor,
+    cache: Tensor,
+    out: Tensor,
+    plan: Plan,
+    part: Part,
+    scale: float,
+    softcap: float | None,
+    scales: Tensor | None,
+) -> None:
+    heads, dim = q.shape[1:]
+    groups, size = cache.shape[0] // 2, cache.shape[2]
+    group = heads // groups
+    windowed = plan.window is not None
+    cut = cut_of(part, group, dim, decodes=plan.decodes(part), windowed=windowed)
+    tiles = plan.tiles(part, cut.m // group)
+    splits = plan.splits(part, tiles.shape[0] * groups)
+    parts, mass = out, None
+    if splits > 1:
+        wide = torch.promote_types(q.dtype, torch.float32)
+        parts = torch.empty((part.tokens, heads, splits, dim), dtype=wide, device=q.device)
+        mass = torch.empty((part.tokens, heads, splits), dtype=wide, device=q.device)
+    metadata = plan.metadata
+    launch(
+        attend,
+        (tiles.shape[0], groups, splits),
+        *(q, cache, parts, mass, tiles),
+        *(metadata.query_start_loc, metadata.seq_lens, metadata.block_table, scales),
+        *(part.first, scale, softcap, plan.window),
+        *(*strides(q), cache.stride(0), metadata.block_table.stride(0)),
+        GROUP=group,
+        D=dim,
+        P=size,
+        BLOCK_M=cut.m,
+        BLOCK_D=power_of_2(dim),
+        TILE=cut.tile,
+        num_warps=cut.warps,
+        num_stages=cut.stages,
+    )
+    if splits > 1:
+        launch(
+            merge,
+            (part.tokens, heads),
+            *(parts, mass, out),
+            SPLITS=splits,
+            D=dim,
+            BLOCK_S=power_of_2(splits),
+            BLOCK_D=power_of_2(dim),
+            num_warps=max(1, power_of_2(splits) * power_of_2(dim) // 1024),
+        )
+
+
+def _processors(device: torch.device) -> int:
+    if device.type != "cuda":
+        return 1
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)

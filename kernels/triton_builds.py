@@ -1,0 +1,104 @@
+"""Every configuration of the Triton kernels that is shipped, as a call that launches it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from optimist.kernels.kv_write.triton import kv_write
+from optimist.kernels.metadata import ExactMetadata
+from optimist.kernels.paged_attention.triton import paged_attention, prepare
+from optimist.kernels.rms_norm.triton import add_rms_norm, rms_norm
+from optimist.kernels.rope.triton import rope_
+from optimist.kernels.silu_and_mul.triton import silu_and_mul
+from optimist.messages.lengths import ExactSeqLens
+
+HEAD_SIZES = (64, 80, 96, 128, 256)
+
+_BF16, _F32 = torch.bfloat16, torch.float32
+
+
+Call = Callable[[], object]
+
+
+def _on_no_device(*shape: int, dtype: torch.dtype = _BF16) -> Tensor:
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
+def _metadata(queries: list[int], lengths: list[int], decodes: int, blocks: int) -> ExactMetadata:
+    offsets = np.concatenate(([0], np.cumsum(queries))).astype(np.int32)
+    rows = len(queries)
+    return ExactMetadata(
+        query_start_loc=_on_no_device(rows + 1, dtype=torch.int32),
+        seq_lens=_on_no_device(rows, dtype=torch.int32),
+        block_table=_on_no_device(rows, blocks, dtype=torch.int32),
+        slot_mapping=_on_no_device(int(offsets[-1]), dtype=torch.int64),
+        query_offsets=offsets,
+        max_query_len=max(queries),
+        max_seq_len=max(lengths),
+        num_decodes=decodes,
+        is_prefilling=np.arange(rows) >= decodes,
+        host_lens=ExactSeqLens.of(lengths),
+    )
+
+
+def attention(
+    dim: int,
+    *,
+    queries: int = 1,
+    decodes: bool = True,
+    splits: int = 1,
+    size: int = 16,
+    window: int | None = None,
+    softcap: float | None = None,
+) -> Call:
+    """Attention of 32 rows with so many query tokens each, 16 heads that share 4 KV heads."""
+
+    def call() -> object:
+        metadata = _metadata([queries] * 32, [1000] * 32, 32 if decodes else 0, 1024 // size)
+        q = _on_no_device(32 * queries, 24, dim)[:, :16]
+        cache = _on_no_device(8, 4096, size, dim)
+        plan = prepare(metadata, cache, dtype=_BF16, window=window, splits=splits)
+        return paged_attention(q, cache, plan, scale=dim**-0.5, softcap=softcap)
+
+    return call
+
+
+def _attention() -> dict[str, Call]:
+    found = {"P=64": attention(128, size=64)}
+    for dim in HEAD_SIZES:
+        found |= {
+            f"decode D={dim}": attention(dim),
+            f"decode split D={dim}": attention(dim, splits=8),
+            f"decode drafts D={dim}": attention(dim, queries=5),
+            f"prefill D={dim}": attention(dim, queries=64, decodes=False),
+        }
+    capped = attention(128, queries=64, decodes=False, window=512, softcap=30.0)
+    return found | {"decode many drafts": attention(128, queries=17), "window softcap": capped}
+
+
+def _dense() -> dict[str, Call]:
+    tokens, width = 64, 4096
+    weight = _on_no_device(width, dtype=_F32)
+    turns = _on_no_device(tokens, 1, 128, dtype=_F32)
+    qkv = _on_no_device(tokens, 48, 128)
+    slots = _on_no_device(tokens, dtype=torch.int64)
+    return {
+        "rms_norm": lambda: rms_norm(_on_no_device(tokens, width, dtype=_F32), weight, 1e-5),
+        "rms_norm heads": lambda: rms_norm(qkv[:, :40], weight[:128], 1e-5),
+        "add_rms_norm": lambda: add_rms_norm(
+            _on_no_device(tokens, width, dtype=_F32), _on_no_device(tokens, width), weight, 1e-5
+        ),
+        "silu_and_mul": lambda: silu_and_mul(_on_no_device(tokens, 2 * 14336)),
+        "rope": lambda: rope_(qkv[:, :40], turns, turns),
+        "kv_write": lambda: kv_write(qkv[:, 32:], _on_no_device(16, 4096, 16, 128), slots),
+    }
+
+
+BUILDS: Mapping[str, Call] = {
+    **_dense(),
+    **{f"paged_attention {name}": call for name, call in _attention().items()},
+}
