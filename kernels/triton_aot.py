@@ -32,7 +32,7 @@ LAUNCH_OPTIONS = ("num_warps", "num_stages")
 MATRIX = {"attend"}
 """kernels whose work is matrix products"""
 
-NARROW = {"rows_of_tiles"}
+NARROW = {"rows_of_tiles", "_place", "_advance", "_token_to_req_indices", "edit", "_compare"}
 """kernels that have no 16 bytes in a row to load"""
 
 _TYPES = {

@@ -8,12 +8,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.kernels.advance.triton import advance
 from optimist.kernels.kv_write.triton import kv_write
 from optimist.kernels.metadata import ExactMetadata
+from optimist.kernels.metadata.triton import token_to_req_indices
 from optimist.kernels.paged_attention.triton import paged_attention, prepare
+from optimist.kernels.place.triton import place
 from optimist.kernels.rms_norm.triton import add_rms_norm, rms_norm
 from optimist.kernels.rope.triton import rope_
+from optimist.kernels.sampling.triton import distribution, greedy, sample
+from optimist.kernels.sampling.types import Edits, Penalties, Rows
 from optimist.kernels.silu_and_mul.triton import silu_and_mul
+from optimist.kernels.verify.triton import block, compare, reject
+from optimist.kernels.verify.types import Noise, Places
 from optimist.messages.lengths import ExactSeqLens
 
 HEAD_SIZES = (64, 80, 96, 128, 256)
@@ -98,7 +105,87 @@ def _dense() -> dict[str, Call]:
     }
 
 
+def _steps() -> dict[str, Call]:
+    slots, width, rows, tokens = 256, 8193, 64, 320
+
+    def longs(count: int) -> Tensor:
+        return _on_no_device(count, dtype=torch.int64)
+
+    def words(*shape: int) -> Tensor:
+        return _on_no_device(*shape, dtype=torch.int32)
+
+    return {
+        "place": lambda: place(
+            words(slots, width),
+            longs(rows),
+            words(rows + 1),
+            words(rows),
+            words(rows, 512),
+            16,
+            row=longs(tokens),
+        ),
+        "advance": lambda: advance(
+            words(slots),
+            words(slots, width),
+            longs(rows),
+            words(rows),
+            words(rows),
+            longs(tokens),
+            longs(tokens),
+            longs(tokens),
+        ),
+        "token_to_req_indices": lambda: token_to_req_indices(words(rows + 1), words(tokens)),
+    }
+
+
+def sampling_rows(rows: int, vocab: int) -> Rows:
+    """Rows that use everything."""
+
+    def numbers(dtype: torch.dtype = _F32) -> Tensor:
+        return _on_no_device(rows, dtype=dtype)
+
+    counts = _on_no_device(rows, vocab, dtype=torch.int32)
+    known = _on_no_device(rows, vocab, dtype=torch.bool)
+    edits = Edits(numbers(torch.int64), numbers(torch.int64), numbers())
+    return Rows(
+        numbers(),
+        numbers(torch.int64),
+        numbers(torch.int64),
+        Penalties(counts, known, numbers(), numbers(), numbers()),
+        (edits,),
+        numbers(torch.int32),
+        50,
+        numbers(),
+        numbers(),
+    )
+
+
+def _choices() -> dict[str, Call]:
+    rows, vocab = 64, 128_256
+    logits = _on_no_device(rows, vocab, dtype=_F32)
+    whole = sampling_rows(rows, vocab)
+    warm = Rows(whole.temperature, whole.seed, whole.position)
+    longs = _on_no_device(rows, dtype=torch.int64)
+    counts = _on_no_device(16, dtype=torch.int64)
+    grid = _on_no_device(16, 5, dtype=torch.int64)
+    places = Places(np.arange(17, dtype=np.int32), 4, longs, grid, counts, longs)
+    noise = Noise(longs, longs)
+    return {
+        "sampling greedy": lambda: greedy(logits),
+        "sampling temperature": lambda: sample(logits, warm),
+        "sampling everything": lambda: sample(logits, whole),
+        "sampling distribution": lambda: distribution(logits, whole),
+        "verify compare": lambda: compare(longs, places),
+        "verify rejection": lambda: reject(logits, logits, places, noise),
+        "verify rejection certain": lambda: reject(logits, None, places, noise),
+        "verify block": lambda: block(logits, logits, places, noise),
+        "verify block certain": lambda: block(logits, None, places, noise),
+    }
+
+
 BUILDS: Mapping[str, Call] = {
     **_dense(),
+    **_steps(),
+    **_choices(),
     **{f"paged_attention {name}": call for name, call in _attention().items()},
 }

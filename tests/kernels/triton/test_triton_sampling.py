@@ -1,0 +1,146 @@
+"""Sampling in Triton chooses the tokens that its spec chooses: the same noise, the same borders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from optimist.kernels.sampling import Edits, Penalties, Rows, cpu, reference
+from optimist.kernels.sampling import triton as triton_sampling
+from optimist.kernels.sampling.triton import distribution, greedy, sample
+from optimist.kernels.sync_check import checked_step
+
+VOCAB = 41
+
+
+@pytest.fixture(autouse=True)
+def several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triton_sampling, "BLOCK", 16)
+
+
+def logits_of(rows: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.randn(rows, VOCAB, generator=generator) * 3).to(dtype)
+
+
+def mixed_rows(rows: int, seed: int) -> Rows:
+    """Every parameter on in some rows and off in others."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def choice(*values: float) -> Tensor:
+        return torch.tensor(values)[torch.randint(len(values), (rows,), generator=generator)]
+
+    counts = torch.randint(-3, 3, (rows, VOCAB), generator=generator).clamp(min=0)
+    return Rows(
+        temperature=choice(0.0, 0.3, 1.0, 1.7),
+        seed=torch.randint(-(2**62), 2**62, (rows,), generator=generator),
+        position=torch.randint(0, 5000, (rows,), generator=generator),
+        penalties=Penalties(
+            counts.to(torch.int32),
+            torch.rand(rows, VOCAB, generator=generator) < 0.2,
+            choice(0.0, 0.8, -0.5),
+            choice(0.0, 0.4),
+            choice(1.0, 1.3, 0.8),
+        ),
+        edits=(
+            Edits(
+                torch.randint(rows, (2 * rows,), generator=generator),
+                torch.randint(VOCAB, (2 * rows,), generator=generator),
+                torch.randn(2 * rows, generator=generator) * 4,
+            ),
+            Edits(torch.tensor([0, 1]), torch.tensor([3, 7]), torch.tensor([-torch.inf, 0.0])),
+        ),
+        top_k=choice(0, 1, 2, 10, 100).to(torch.int32),
+        max_top_k=100,
+        top_p=choice(1.0, 0.9, 0.5, 0.01),
+        min_p=choice(0.0, 0.05, 0.5, 1.0),
+    )
+
+
+def on(device: str, value: Any) -> Any:
+    """The same rows with their tensors on a device."""
+    if isinstance(value, Tensor):
+        return value.to(device)
+    if isinstance(value, tuple):
+        moved = [on(device, part) for part in value]
+        return type(value)(*moved) if hasattr(value, "_fields") else tuple(moved)
+    return value
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("seed", range(2))
+def test_mixed_parameters_equal_the_spec(seed: int, dtype: torch.dtype, device: str) -> None:
+    logits, rows = logits_of(24, seed, dtype), mixed_rows(24, seed)
+    want = reference.sample(logits.clone(), rows)
+    got = sample(logits.to(device), on(device, rows))
+    assert got.tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_distributions_equal_the_spec(seed: int, device: str) -> None:
+    logits, rows = logits_of(24, seed), mixed_rows(24, seed)
+    want = reference.distribution(logits.clone(), rows)
+    got = distribution(logits.to(device), on(device, rows))
+    torch.testing.assert_close(got.cpu(), want, rtol=1e-5, atol=1e-6)
+    assert torch.equal(got.cpu() == 0, want == 0)
+
+
+def test_without_a_temperature_every_row_is_greedy(device: str) -> None:
+    logits, rows = logits_of(9, 3), mixed_rows(9, 3)._replace(temperature=None)
+    want = reference.sample(logits.clone(), rows).tolist()
+    assert sample(logits.clone().to(device), on(device, rows)).tolist() == want
+    spread = distribution(logits.to(device), on(device, rows))
+    assert spread.argmax(-1).tolist() == want
+    assert spread.sum(-1).eq(1).all()
+
+
+@pytest.mark.parametrize("vocab", [7, 40, 100])
+def test_of_equals_the_lowest_id_is_chosen(vocab: int, device: str) -> None:
+    logits = torch.zeros(3, vocab, device=device)
+    for row, equal in enumerate(([vocab - 1], [vocab // 2, vocab - 1], [2, vocab // 3, vocab - 2])):
+        logits[row, equal] = 5.0
+    assert greedy(logits).tolist() == [vocab - 1, vocab // 2, 2]
+
+
+def test_equals_at_the_border_of_a_filter_are_kept_together(device: str) -> None:
+    logits = torch.tensor([[1.0, 0.0, 0.0, 0.0, -5.0]]).repeat(2, 1)
+    rows = Rows(
+        torch.ones(2),
+        torch.zeros(2).long(),
+        torch.zeros(2).long(),
+        top_k=torch.tensor([2, 0], dtype=torch.int32),
+        max_top_k=2,
+        top_p=torch.tensor([1.0, 0.6]),
+    )
+    kept = distribution(logits.to(device), on(device, rows)) > 0
+    assert kept.tolist() == [[True, True, True, True, False]] * 2
+
+
+def test_no_rows_are_no_tokens(device: str) -> None:
+    empty = torch.zeros(0, VOCAB, device=device)
+    rows = Rows(torch.zeros(0), torch.zeros(0).long(), torch.zeros(0).long())
+    assert greedy(empty).shape == sample(empty, on(device, rows)).shape == (0,)
+    assert distribution(empty, on(device, rows)).shape == (0, VOCAB)
+
+
+def test_a_large_vocabulary_draws_as_the_torch_version_does(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(triton_sampling, "BLOCK", 2048)
+    logits = torch.randn(6, 20_000, generator=torch.Generator().manual_seed(1)) * 2
+    heat = torch.tensor([1.0, 0.7, 1.5, 1.0, 0.0, 1.0])
+    rows = Rows(heat, torch.arange(6) * 77, torch.arange(6))
+    want = cpu.sample(logits.clone(), rows)
+    assert sample(logits.to(device), on(device, rows)).tolist() == want.tolist()
+
+
+def test_nothing_is_read_on_the_host(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPTIMIST_SYNC_CHECK", "error")
+    logits, rows = logits_of(3).to(device), on(device, mixed_rows(3, 1))
+    with checked_step():
+        sample(logits, rows)
+        distribution(logits, rows)
+        greedy(logits)
