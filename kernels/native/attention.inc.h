@@ -28,6 +28,24 @@ size_t attention_scratch(int width) {
   return kScratchHeader + (sizeof(uint16_t) + sizeof(float)) * kQueryRows * (size_t)width;
 }
 
+// Tiles of a chunk that comes later. Their lines are fetched a few at a time between other work: asked
+// for all at once, most would wait for a place in the queue, and the work behind them.
+struct Ahead {
+  const uint16_t* tiles[kChunkTiles];
+  int tile, count;
+  int line, lines;  // of the tile
+  int each;         // lines fetched for one tile of scores or of values
+
+  ALWAYS_MEMBER void go() {
+    for (int n = each; n > 0 && tile < count; --n) {
+      prefetch_near((const char*)tiles[tile] + 64 * line);
+      if (++line < lines) continue;
+      line = 0;
+      ++tile;
+    }
+  }
+};
+
 // Scores of R query rows against N tiles of keys: a chain over the head's pairs for each of them.
 template <int R, int N>
 KERNEL void score(const uint16_t* q, int width, const uint16_t* const* tiles, float scale, int at,
@@ -79,10 +97,11 @@ ALWAYS void soften(float* scores, uint16_t* weights, int tokens, float* most, fl
 // Weighted values of R rows in N vectors of columns, from zero.
 template <int R, int N>
 KERNEL void weigh(const uint16_t (*weights)[kChunk], const uint16_t* const* tiles, int count,
-                  int width, int column, float (*out)[16 * 4]) {
+                  int width, int column, float* out, size_t stride, Ahead* ahead) {
   F c[R][N];
   UNROLL for (int r = 0; r < R; ++r) UNROLL for (int n = 0; n < N; ++n) c[r][n] = zero();
   for (int tile = 0; tile < count; ++tile) {
+    if (ahead) ahead->go();
     const uint16_t* v = tiles[tile] + (size_t)kTile * width + 2 * column;
     for (int p = 0; p < kTile / 2; ++p, v += 2 * width) {
       W k[N];
@@ -94,13 +113,19 @@ KERNEL void weigh(const uint16_t (*weights)[kChunk], const uint16_t* const* tile
     }
   }
   UNROLL for (int r = 0; r < R; ++r) UNROLL for (int n = 0; n < N; ++n)
-      store(out[r] + 16 * n, c[r][n]);
+      store(out + r * stride + column + 16 * n, c[r][n]);
 }
 
 // What one more chunk does to what came before: the only place where partial results meet.
 ALWAYS void merge_chunk(float* most, float* sum, float* values, float chunk_most, float chunk_sum,
                         const float* chunk_values, int columns) {
   if (chunk_most == kHidden) return;
+  if (*most == kHidden) {
+    *most = chunk_most;
+    *sum = chunk_sum;
+    for (int i = 0; i < columns; i += 16) store(values + i, load(chunk_values + i));
+    return;
+  }
   float top = chunk_most > *most ? chunk_most : *most;
   alignas(64) float factors[32];
   F both = first(1, set1(*most), set1(chunk_most));
@@ -118,58 +143,93 @@ struct Chunk {
   int from;   // position of its first token
 };
 
-ALWAYS Chunk chunk_at(const AttentionWork& work, int kv_head, int index, int last_position) {
+// Tiles of a chunk up to a position, into `out`. Returns how many.
+int chunk_tiles(const AttentionWork& work, const int32_t* table, int kv_head, int index, int position,
+                const uint16_t** out) {
   const Geometry& g = *work.geometry;
+  int count = position / kTile + 1 - index * kChunkTiles;
+  count = count < kChunkTiles ? count : kChunkTiles;
+  int column = index * kChunkTiles / g.tiles_a_block, within = index * kChunkTiles % g.tiles_a_block;
+  for (int i = 0; i < count; ++i) {
+    out[i] = work.cache + (size_t)table[column] * g.block_stride + kv_head * g.head_stride +
+             within * g.tile_stride;
+    if (++within < g.tiles_a_block) continue;
+    within = 0;
+    ++column;
+  }
+  return count;
+}
+
+ALWAYS Chunk chunk_at(const AttentionWork& work, int kv_head, int index, int last_position) {
   Chunk chunk;
   chunk.from = index * kChunk;
-  int tiles = last_position / kTile + 1 - index * kChunkTiles;
-  chunk.count = tiles < kChunkTiles ? tiles : kChunkTiles;
-  for (int i = 0; i < chunk.count; ++i) {
-    int tile = index * kChunkTiles + i;
-    chunk.tiles[i] = work.cache + (size_t)work.table[tile / g.tiles_a_block] * g.block_stride +
-                     kv_head * g.head_stride + (size_t)(tile % g.tiles_a_block) * g.tile_stride;
-  }
+  chunk.count = chunk_tiles(work, work.table, kv_head, index, last_position, chunk.tiles);
   return chunk;
 }
 
+// What comes behind chunk `index` of a head: the next chunk, head or item.
+void look_ahead(const AttentionWork& work, int kv_head, int index, int last, Ahead* ahead) {
+  const int32_t* table = work.table;
+  int head = kv_head, next = index + 1, position = last;
+  if (next == work.chunk + work.chunks) {
+    next = work.chunk;
+    if (++head == work.kv_head + work.kv_heads) {
+      table = work.next_table;
+      head = work.next_kv_head;
+      next = work.next_chunk;
+      position = work.next_position;
+    }
+  }
+  int here = last / kTile + 1 - index * kChunkTiles;
+  here = here < kChunkTiles ? here : kChunkTiles;
+  ahead->tile = ahead->line = 0;
+  ahead->lines = (int)(work.geometry->tile_stride * sizeof(uint16_t) / 64);
+  ahead->count = table ? chunk_tiles(work, table, head, next, position, ahead->tiles) : 0;
+  ahead->each = (ahead->count * ahead->lines + 2 * here - 1) / (2 * here);
+}
+
 template <int R>
-void score_chunk(Scratch* s, const uint16_t* q, int width, const Chunk& chunk, float scale) {
+void score_chunk(Scratch* s, const uint16_t* q, int width, const Chunk& chunk, float scale,
+                 Ahead* ahead) {
   constexpr int N = R > kWideRows ? kWide : kWide * 2;
   int tile = 0;
-  for (; tile + N <= chunk.count; tile += N)
+  for (; tile + N <= chunk.count; tile += N) {
+    for (int n = 0; ahead && n < N; ++n) ahead->go();
     score<R, N>(q, width, chunk.tiles + tile, scale, tile * kTile, s->scores);
-  for (; tile < chunk.count; ++tile)
+  }
+  for (; tile < chunk.count; ++tile) {
+    if (ahead) ahead->go();
     score<R, 1>(q, width, chunk.tiles + tile, scale, tile * kTile, s->scores);
+  }
 }
 
 template <int N>
 void weigh_columns(Scratch* s, int rows, const Chunk& chunk, int width, int column, float* out,
-                   size_t stride) {
-  alignas(64) float part[kValueRows][16 * 4];
-  for (int row = 0; row < rows;) {
-    int here = 1;
-    if (kValueRows >= 6 && rows - row >= 6) {
-      weigh<kValueRows, N>(s->weights + row, chunk.tiles, chunk.count, width, column, part);
-      here = kValueRows;
-    } else if (kValueRows >= 3 && rows - row >= 3) {
-      weigh<(kValueRows >= 3 ? 3 : 1), N>(s->weights + row, chunk.tiles, chunk.count, width, column, part);
-      here = 3;
+                   size_t stride, Ahead* ahead) {
+  constexpr int most = kValueRows, some = kValueRows >= 3 ? 3 : 1;
+  for (int row = 0; row < rows; ahead = nullptr) {
+    const uint16_t(*weights)[kChunk] = s->weights + row;
+    float* at = out + (size_t)row * stride;
+    if (rows - row >= most) {
+      weigh<most, N>(weights, chunk.tiles, chunk.count, width, column, at, stride, ahead);
+      row += most;
+    } else if (rows - row >= some) {
+      weigh<some, N>(weights, chunk.tiles, chunk.count, width, column, at, stride, ahead);
+      row += some;
     } else {
-      weigh<1, N>(s->weights + row, chunk.tiles, chunk.count, width, column, part);
+      weigh<1, N>(weights, chunk.tiles, chunk.count, width, column, at, stride, ahead);
+      row += 1;
     }
-    for (int r = 0; r < here; ++r)
-      for (int n = 0; n < N; ++n)
-        store(out + (size_t)(row + r) * stride + column + 16 * n, load(part[r] + 16 * n));
-    row += here;
   }
 }
 
-void weigh_chunk(Scratch* s, int rows, const Chunk& chunk, int width, float* out, size_t stride) {
+void weigh_chunk(Scratch* s, int rows, const Chunk& chunk, int width, float* out, size_t stride,
+                 Ahead* ahead) {
   int column = 0;
-  for (; column + 64 <= width; column += 64)
-    weigh_columns<4>(s, rows, chunk, width, column, out, stride);
-  for (; column < width; column += 16)
-    weigh_columns<1>(s, rows, chunk, width, column, out, stride);
+  for (; column + 64 <= width; column += 64, ahead = nullptr)
+    weigh_columns<4>(s, rows, chunk, width, column, out, stride, ahead);
+  for (; column < width; column += 16, ahead = nullptr)
+    weigh_columns<1>(s, rows, chunk, width, column, out, stride, ahead);
 }
 
 ALWAYS int rows_together(int left) {
@@ -179,16 +239,17 @@ ALWAYS int rows_together(int left) {
   return 1;
 }
 
-void score_rows(Scratch* s, int rows, const uint16_t* q, int width, const Chunk& chunk, float scale) {
+void score_rows(Scratch* s, int rows, const uint16_t* q, int width, const Chunk& chunk, float scale,
+                Ahead* ahead) {
   constexpr bool wide = kScoreRows >= 12;
   switch (rows) {
-    case 12: return score_chunk<wide ? 12 : 1>(s, q, width, chunk, scale);
-    case 8: return score_chunk<wide ? 8 : 1>(s, q, width, chunk, scale);
-    case 6: return score_chunk<wide ? 6 : 1>(s, q, width, chunk, scale);
-    case 4: return score_chunk<4>(s, q, width, chunk, scale);
-    case 3: return score_chunk<3>(s, q, width, chunk, scale);
-    case 2: return score_chunk<2>(s, q, width, chunk, scale);
-    default: return score_chunk<1>(s, q, width, chunk, scale);
+    case 12: return score_chunk<wide ? 12 : 1>(s, q, width, chunk, scale, ahead);
+    case 8: return score_chunk<wide ? 8 : 1>(s, q, width, chunk, scale, ahead);
+    case 6: return score_chunk<wide ? 6 : 1>(s, q, width, chunk, scale, ahead);
+    case 4: return score_chunk<4>(s, q, width, chunk, scale, ahead);
+    case 3: return score_chunk<3>(s, q, width, chunk, scale, ahead);
+    case 2: return score_chunk<2>(s, q, width, chunk, scale, ahead);
+    default: return score_chunk<1>(s, q, width, chunk, scale, ahead);
   }
 }
 
@@ -203,6 +264,8 @@ ALWAYS float* partial_at(const AttentionWork& work, int row, int group, int kv_h
 void attend_chunk(const AttentionWork& work, Scratch* s, int kv_head, int rows, int group, int index) {
   const Geometry& g = *work.geometry;
   int width = g.width;
+  Ahead ahead;
+  look_ahead(work, kv_head, index, s->position[rows - 1], &ahead);
   float* values = scratch_values(s, width);
   alignas(64) float part[kScoreRows][kWidestHead];
   for (int row = 0; row < rows;) {
@@ -217,13 +280,14 @@ void attend_chunk(const AttentionWork& work, Scratch* s, int kv_head, int rows, 
       continue;
     }
     Chunk chunk = chunk_at(work, kv_head, index, last);
-    score_rows(s, here, scratch_queries(s) + (size_t)row * width, width, chunk, work.scale);
+    Ahead* fetch = row + here < rows ? nullptr : &ahead;
+    score_rows(s, here, scratch_queries(s) + (size_t)row * width, width, chunk, work.scale, fetch);
     float most[kScoreRows], sum[kScoreRows];
     for (int r = 0; r < here; ++r) {
       hide(s->scores[r], chunk.count, chunk.from, s->position[row + r], work.window);
       soften(s->scores[r], s->weights[r], chunk.count * kTile, &most[r], &sum[r]);
     }
-    weigh_chunk(s, here, chunk, width, part[0], kWidestHead);
+    weigh_chunk(s, here, chunk, width, part[0], kWidestHead, fetch);
     for (int r = 0; r < here; ++r) {
       if (work.partial) {
         float* out = partial_at(work, row + r, group, kv_head, index);

@@ -88,6 +88,9 @@ struct AttentionWork {
   int32_t kv_head, kv_heads;        // first, how many
   int32_t window;
   int32_t chunk, chunks;  // which part of the context
+  // What this thread attends to afterwards: fetched meanwhile. Null: nothing is known.
+  const int32_t* next_table;
+  int32_t next_kv_head, next_chunk, next_position;
   float scale;            // of the scores, in powers of two
   uint8_t* scratch;
   float* partial;  // [tokens][heads][chunks of the row][width + 2], or null

@@ -3,15 +3,21 @@
 #include "isa.h"
 
 namespace native {
+// A namespace for each set: its functions can be told apart in the machine code.
+namespace avx512 {
 #include "math.inc.h"
 #include "rows.inc.h"
 #include "linear.inc.h"
 #include "attention.inc.h"
 #include "choose.inc.h"
 
-extern const Isa kAvx512 = {
+constexpr Isa kTable = {
     "avx512", attention_scratch, choose_scratch, linear_panels, quantise, rms_norm,
     rope, attend, merge, choose, report, read_memory,
 };
+
+}  // namespace avx512
+
+extern const Isa kAvx512 = avx512::kTable;
 
 }  // namespace native

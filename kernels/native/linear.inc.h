@@ -19,12 +19,13 @@ struct TileArgs {
 };
 
 ALWAYS void fetch(const uint8_t*& next, int lines) {
-  UNROLL for (int i = 0; i < lines; ++i) prefetch(next + 64 * i);
+  UNROLL for (int i = 0; i < lines; ++i) prefetch(next + 64 * i);  // lines is a constant
   next += 64 * lines;
 }
 
-// R rows against kSide halves of a panel, 16 outputs each. NEXT: fetch as many lines as are consumed.
-template <int R, bool NEXT>
+// R rows against kSide halves of a panel, 16 outputs each. NEXT: of two lines that are consumed, how
+// many are fetched.
+template <int R, int NEXT>
 KERNEL void bf16_tile(const TileArgs& t, Tile* out) {
   for (int half = 0; half < 2; half += kSide) {
     F c[R][kSide];
@@ -37,14 +38,14 @@ KERNEL void bf16_tile(const TileArgs& t, Tile* out) {
         X x = pair(a + i * t.stride);
         UNROLL for (int j = 0; j < kSide; ++j) c[i][j] = dot2(c[i][j], v[j], x);
       }
-      if (NEXT && !half) fetch(next, 2);
+      if (NEXT && !half) fetch(next, NEXT);
     }
     UNROLL for (int i = 0; i < R; ++i) UNROLL for (int j = 0; j < kSide; ++j)
         store(out[i] + 16 * (half + j), c[i][j]);
   }
 }
 
-template <int R, bool NEXT>
+template <int R, int NEXT>
 KERNEL void int8_tile(const TileArgs& t, Tile* out) {
   for (int half = 0; half < 2; half += kSide) {
     const uint8_t *w = t.weights + 64 * half, *next = t.next, *a = t.acts;
@@ -59,7 +60,7 @@ KERNEL void int8_tile(const TileArgs& t, Tile* out) {
           X x = quad(a + i * t.stride);
           UNROLL for (int j = 0; j < kSide; ++j) c[i][j] = dot4(c[i][j], v[j], x);
         }
-        if (NEXT && !half) fetch(next, 2);
+        if (NEXT && !half) fetch(next, NEXT);
       }
       UNROLL for (int i = 0; i < R; ++i) {
         F scale = set1(t.scales[(size_t)i * t.groups + g]);
@@ -78,7 +79,7 @@ KERNEL void int8_tile(const TileArgs& t, Tile* out) {
   }
 }
 
-template <int R, bool NEXT>
+template <int R, int NEXT>
 KERNEL void int4_tile(const TileArgs& t, Tile* out) {
   for (int half = 0; half < 2; half += kSide) {
     F c[R][kSide];
@@ -111,7 +112,7 @@ KERNEL void int4_tile(const TileArgs& t, Tile* out) {
           c[i][j] = fma(least, set1(t.sums[at]), c[i][j]);
         }
       }
-      if (NEXT && !half) fetch(next, 10);
+      if (NEXT && !half) fetch(next, 5 * NEXT);
     }
     UNROLL for (int i = 0; i < R; ++i) UNROLL for (int j = 0; j < kSide; ++j)
         store(out[i] + 16 * (half + j), c[i][j]);
@@ -120,35 +121,40 @@ KERNEL void int4_tile(const TileArgs& t, Tile* out) {
 
 typedef void (*TileFunction)(const TileArgs&, Tile*);
 
-template <Format FORMAT, bool NEXT, int R>
-ALWAYS TileFunction tile_of() {
+// Tile functions by how many rows they take, 1 to the largest.
+struct Tiles {
+  TileFunction of[kTileRows + 1];
+};
+
+template <Format FORMAT, int NEXT, int R>
+constexpr TileFunction tile_of() {
   if constexpr (FORMAT == Format::bf16) return bf16_tile<R, NEXT>;
   if constexpr (FORMAT == Format::int8) return int8_tile<R, NEXT>;
   return int4_tile<R, NEXT>;
 }
 
-// The function for r rows, found by counting down from the largest tile.
-template <Format FORMAT, bool NEXT, int R>
-TileFunction pick_tile(int r) {
-  if constexpr (R > 1) {
-    if (r < R) return pick_tile<FORMAT, NEXT, R - 1>(r);
-  }
-  return tile_of<FORMAT, NEXT, R>();
+template <Format FORMAT, int NEXT, int R>
+constexpr void fill_tiles(Tiles& tiles) {
+  tiles.of[R] = tile_of<FORMAT, NEXT, R>();
+  if constexpr (R > 1) fill_tiles<FORMAT, NEXT, R - 1>(tiles);
 }
 
-TileFunction tile_function(Format format, bool next, int rows) {
-  switch (format) {
-    case Format::bf16:
-      return next ? pick_tile<Format::bf16, true, kTileRows>(rows)
-                  : pick_tile<Format::bf16, false, kTileRows>(rows);
-    case Format::int8:
-      return next ? pick_tile<Format::int8, true, kInt8Rows>(rows)
-                  : pick_tile<Format::int8, false, kInt8Rows>(rows);
-    default:
-      return next ? pick_tile<Format::int4, true, kInt4Rows>(rows)
-                  : pick_tile<Format::int4, false, kInt4Rows>(rows);
-  }
+template <Format FORMAT, int NEXT, int R>
+constexpr Tiles tiles_up_to() {
+  Tiles tiles = {};
+  fill_tiles<FORMAT, NEXT, R>(tiles);
+  return tiles;
 }
+
+// By format and by how much they fetch ahead.
+constexpr Tiles kTiles[3][3] = {
+    {tiles_up_to<Format::bf16, 0, kTileRows>(), tiles_up_to<Format::bf16, 1, kTileRows>(),
+     tiles_up_to<Format::bf16, 2, kTileRows>()},
+    {tiles_up_to<Format::int8, 0, kInt8Rows>(), tiles_up_to<Format::int8, 1, kInt8Rows>(),
+     tiles_up_to<Format::int8, 2, kInt8Rows>()},
+    {tiles_up_to<Format::int4, 0, kInt4Rows>(), tiles_up_to<Format::int4, 1, kInt4Rows>(),
+     tiles_up_to<Format::int4, 2, kInt4Rows>()},
+};
 
 ALWAYS int largest_tile(Format format) {
   return format == Format::bf16 ? kTileRows : format == Format::int8 ? kInt8Rows : kInt4Rows;
@@ -209,8 +215,9 @@ void finish(const Linear& linear, const Epilogue& e, const Tile& t, int row, int
   }
 }
 
+// lines: of `next`, fetched for two that are consumed.
 void run_tile(const Linear& linear, const Acts& acts, const Epilogue& e, int panel, int row,
-              int rows, const uint8_t* next) {
+              int rows, const uint8_t* next, int lines) {
   alignas(64) Tile out[kTileRows];
   size_t at = (size_t)row * acts.groups;
   TileArgs args = {linear.panels + (size_t)panel * linear.panel_bytes,
@@ -223,7 +230,7 @@ void run_tile(const Linear& linear, const Acts& acts, const Epilogue& e, int pan
                    acts.offsets + at,
                    linear.inputs / linear.group,
                    next};
-  tile_function(linear.format, next != nullptr, rows)(args, out);
+  kTiles[(int)linear.format][lines].of[rows](args, out);
   for (int i = 0; i < rows; ++i) {
     if (linear.bias)
       for (int j = 0; j < kPanel; j += 16)
@@ -247,7 +254,11 @@ void linear_panels(const Linear& linear, const Acts& acts, int rows, int from, i
           panel + 1 < to ? linear.panels + (size_t)(panel + 1) * linear.panel_bytes : next;
       for (int tile = 0; tile < tiles; ++tile) {
         int begin = (int)((int64_t)here * tile / tiles), end = (int)((int64_t)here * (tile + 1) / tiles);
-        run_tile(linear, acts, e, panel, low + begin, end - begin, tile ? nullptr : after);
+        // One pass over the panel fetches the next one whole, of several the first two half each: more
+        // at a time than memory gives would only make them wait.
+        int lines = !after || tile > 1 ? 0 : tiles == 1 ? 2 : 1;
+        const uint8_t* piece = tile == 1 && lines ? after + linear.panel_bytes / 128 * 64 : after;
+        run_tile(linear, acts, e, panel, low + begin, end - begin, piece, lines);
       }
     }
   }

@@ -367,10 +367,18 @@ void Step::attend(int index, int thread) {
   work.out_stride = m_.attn_width;
   work.half = half ? reinterpret_cast<uint16_t*>(m_.inner.view.values) : nullptr;
   work.half_stride = m_.inner.view.stride / 2;
-  for (;;) {
-    int at = next_item_.fetch_add(1, std::memory_order_relaxed);
-    if (at >= (int)items_.size()) return;
+  int at = next_item_.fetch_add(1, std::memory_order_relaxed), count = (int)items_.size();
+  while (at < count) {
     const Item& item = items_[at];
+    int next = next_item_.fetch_add(1, std::memory_order_relaxed);
+    work.next_table = nullptr;
+    if (next < count) {
+      const Item& after = items_[next];
+      work.next_table = m_.slots.table(rows_[after.row].slot);
+      work.next_kv_head = after.kv_head;
+      work.next_chunk = after.chunk;
+      work.next_position = positions_[after.token + after.tokens - 1];
+    }
     work.table = m_.slots.table(rows_[item.row].slot);
     work.token = item.token;
     work.tokens = item.tokens;
@@ -380,6 +388,7 @@ void Step::attend(int index, int thread) {
     work.chunk = item.chunk;
     work.chunks = item.chunks;
     isa_.attend(work);
+    at = next;
   }
 }
 

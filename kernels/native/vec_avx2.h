@@ -8,6 +8,7 @@
 #include <cstring>
 
 #define ALWAYS static inline __attribute__((always_inline))
+#define ALWAYS_MEMBER __attribute__((always_inline))
 // A function of its own in the machine code, where its spills can be counted.
 #define KERNEL __attribute__((noinline))
 // Where the compiler must not load ahead, because it has no registers to hold what it loads.
@@ -114,6 +115,10 @@ ALWAYS int32_t reduce_addi(I x) {
 }
 ALWAYS F round_even(F x) { return {_mm256_round_ps(x.a, 8), _mm256_round_ps(x.b, 8)}; }
 
+ALWAYS I widen(const uint16_t* p) {
+  return {_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p)),
+          _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)(p + 8)))};
+}
 ALWAYS __m256 widen_bf16(const uint16_t* p) {
   __m256i v = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p));
   return _mm256_castsi256_ps(_mm256_slli_epi32(v, 16));
@@ -200,5 +205,6 @@ ALWAYS __m256i dot4_half(__m256i c, __m256i w, X x) {
 ALWAYS I dot4(I c, W w, X x) { return {dot4_half(c.a, w.a, x), dot4_half(c.b, w.b, x)}; }
 #endif
 ALWAYS void prefetch(const void* p) { _mm_prefetch((const char*)p, _MM_HINT_T1); }
+ALWAYS void prefetch_near(const void* p) { _mm_prefetch((const char*)p, _MM_HINT_T0); }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #define ALWAYS static inline __attribute__((always_inline))
+#define ALWAYS_MEMBER __attribute__((always_inline))
 // A function of its own in the machine code, where its spills can be counted.
 #define KERNEL __attribute__((noinline))
 // Where the compiler must not load ahead, because it has no registers to hold what it loads.
@@ -71,6 +72,9 @@ ALWAYS I as_int(F a) { return _mm512_castps_si512(a); }
 ALWAYS int32_t reduce_addi(I a) { return _mm512_reduce_add_epi32(a); }
 ALWAYS F round_even(F a) { return _mm512_roundscale_ps(a, 0); }
 
+ALWAYS I widen(const uint16_t* p) {
+  return _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)p));
+}
 ALWAYS F load_bf16(const uint16_t* p) {
   __m256i half = _mm256_loadu_si256((const __m256i*)p);
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
@@ -122,5 +126,6 @@ ALWAYS I dot4(I c, W w, X x) {
   return c;
 }
 ALWAYS void prefetch(const void* p) { _mm_prefetch((const char*)p, _MM_HINT_T1); }
+ALWAYS void prefetch_near(const void* p) { _mm_prefetch((const char*)p, _MM_HINT_T0); }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #define ALWAYS static inline __attribute__((always_inline))
+#define ALWAYS_MEMBER __attribute__((always_inline))
 // A function of its own in the machine code, where its spills can be counted.
 #define KERNEL __attribute__((noinline))
 // Where the compiler must not load ahead, because it has no registers to hold what it loads.
@@ -106,6 +107,11 @@ ALWAYS int32_t reduce_addi(I a) {
   return sum;
 }
 
+ALWAYS I widen(const uint16_t* p) {
+  I v;
+  for (int i = 0; i < 16; ++i) v[i] = p[i];
+  return v;
+}
 ALWAYS F load_bf16(const uint16_t* p) {
   U bits;
   for (int i = 0; i < 16; ++i) bits[i] = (uint32_t)p[i] << 16;
@@ -180,5 +186,6 @@ ALWAYS I dot4(I c, W w, X x) {
   return c;
 }
 ALWAYS void prefetch(const void* p) { __builtin_prefetch(p, 0, 2); }
+ALWAYS void prefetch_near(const void* p) { __builtin_prefetch(p, 0, 3); }
 
 }  // namespace
