@@ -88,18 +88,18 @@ class NativeDevice:
         listed = None if order is None else _column(order)
         self._call(
             *("pack", layer, part, first, half),
-            *(STORED[matrix.kind], len(rows), matrix.inputs, _bytes(rows)),
-            None if listed is None else _ints(listed),
+            *(STORED[matrix.kind], len(rows), matrix.inputs, as_bytes(rows)),
+            None if listed is None else as_ints(listed),
         )
 
     def vector(self, layer: int, which: Vector, first: int, values: Floats) -> None:
         """Numbers of a vector from `first` on. The matrix of a bias comes before it."""
-        self._call("vector", layer, which, first, values.size, _floats(values))
+        self._call("vector", layer, which, first, values.size, as_floats(values))
 
     def embedding(self, matrix: Matrix) -> None:
         """The embedding, kept as it is stored. Not called at all: rows are those of a bf16 head."""
         rows = np.ascontiguousarray(matrix.rows)
-        self._call("embedding", STORED[matrix.kind], _bytes(rows))
+        self._call("embedding", STORED[matrix.kind], as_bytes(rows))
 
     def fill_cache(self, value: float) -> None:
         """Every key and value at once, for tests of what nobody has written."""
@@ -114,13 +114,13 @@ class NativeDevice:
         ids, stops = _column(ids), _column(choice.stop_ids)
         biased, values = _column(choice.bias_ids), np.ascontiguousarray(choice.bias_values)
         numbers = (*choice[: choice._fields.index("bias_ids")], biased.size, stops.size)
-        parameters = CChoice(*numbers, _ints(biased), _ints(stops), _floats(values))
-        self._call("open", slot, _ints(ids), ids.size, cached, byref(parameters))
+        parameters = CChoice(*numbers, as_ints(biased), as_ints(stops), as_floats(values))
+        self._call("open", slot, as_ints(ids), ids.size, cached, byref(parameters))
 
     def set_blocks(self, slots: Ints, columns: Ints, blocks: Ints) -> None:
         """Entries of block tables, [N] each. Raises NativeError for a block or column that is none."""
         slots, columns, blocks = _column(slots), _column(columns), _column(blocks)
-        self._call("blocks", slots.size, _ints(slots), _ints(columns), _ints(blocks))
+        self._call("blocks", slots.size, as_ints(slots), as_ints(columns), as_ints(blocks))
 
     def step(self, rows: Rows, alternatives: int = 0) -> Chosen:
         """Compute the rows and let those that sample choose. alternatives: the most any row asks for.
@@ -138,12 +138,12 @@ class NativeDevice:
             np.zeros((places, alternatives), np.float32),
         )
         views = CChosen(
-            _ints(chosen.counts),
-            _ints(chosen.ids),
-            _floats(chosen.logprobs),
-            _ints(chosen.ranks),
-            _ints(chosen.top_ids),
-            _floats(chosen.top_values),
+            as_ints(chosen.counts),
+            as_ints(chosen.ids),
+            as_floats(chosen.logprobs),
+            as_ints(chosen.ranks),
+            as_ints(chosen.top_ids),
+            as_floats(chosen.top_values),
             alternatives,
         )
         self._call("step", byref(_rows(rows)), byref(views))
@@ -152,7 +152,7 @@ class NativeDevice:
     def logits(self, rows: Rows) -> Floats:
         """Logits behind every token of the rows, [T, V]. They are computed, and nothing is chosen."""
         out = np.empty((int(rows.queries.sum()), self.shape.vocab), np.float32)
-        self._call("logits", byref(_rows(rows)), _floats(out))
+        self._call("logits", byref(_rows(rows)), as_floats(out))
         return out
 
     def profile(self) -> dict[str, float]:
@@ -181,11 +181,12 @@ def dequantise(matrix: Matrix) -> Floats:
     rows = np.ascontiguousarray(matrix.rows)
     out = np.empty((len(rows), matrix.inputs), np.float32)
     size = (STORED[matrix.kind], *out.shape)
-    library().native_dequantise(*size, _bytes(rows), _floats(out))
+    library().native_dequantise(*size, as_bytes(rows), as_floats(out))
     return out if matrix.order is None else out[matrix.order]
 
 
-def _bytes(values: NDArray[np.uint8]) -> Any:
+def as_bytes(values: NDArray[np.uint8]) -> Any:
+    """A pointer that C understands; it keeps the array alive."""
     return values.ctypes.data_as(_Bytes)
 
 
@@ -193,11 +194,13 @@ def _column(values: NDArray[np.integer]) -> Ints:
     return np.ascontiguousarray(values, np.int32)
 
 
-def _ints(values: Ints) -> Any:
+def as_ints(values: Ints) -> Any:
+    """The same."""
     return values.ctypes.data_as(_Ints)
 
 
-def _floats(values: Floats) -> Any:
+def as_floats(values: Floats) -> Any:
+    """The same. Raises TypeError for another type or layout."""
     if values.dtype != np.float32 or not values.flags.c_contiguous:
         raise TypeError(f"native: expected contiguous float32 values, got {values.dtype}")
     return values.ctypes.data_as(_Floats)
@@ -206,6 +209,6 @@ def _floats(values: Floats) -> Any:
 def _rows(rows: Rows) -> CRows:
     """The arrays stay alive in `keep`, which ctypes does not do for pointers into them."""
     columns = [_column(column) for column in rows]
-    view = CRows(columns[0].size, *(_ints(column) for column in columns))
+    view = CRows(columns[0].size, *(as_ints(column) for column in columns))
     view.keep = columns
     return view

@@ -105,6 +105,15 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "native_logits": (c_int32, (c_void_p, POINTER(CRows), _Floats)),
     "native_profile": (None, (c_void_p, POINTER(c_double))),
     "native_weight_bytes": (c_uint64, (c_void_p,)),
+    "native_op_linear": (
+        c_int32,
+        (c_char_p, *(c_int32,) * 5, _Bytes, c_int32, _Floats, _Floats),
+    ),
+    "native_op_rms_norm": (None, (c_char_p, *(c_int32,) * 2, *(_Floats,) * 2, c_float, _Floats)),
+    "native_op_attention": (
+        None,
+        (c_char_p, *(c_int32,) * 8, _Floats, _Floats, _Ints, c_int32, _Floats),
+    ),
 }
 
 

@@ -1,22 +1,11 @@
 #include "model.h"
 
+#include <cmath>
+
 namespace native {
 namespace {
 
 int padded(int64_t size, int unit) { return (int)((size + unit - 1) / unit * unit); }
-
-Geometry geometry_of(const Shape& shape) {
-  Geometry g;
-  g.heads = shape.heads;
-  g.kv_heads = shape.kv_heads;
-  g.head_dim = shape.head_dim;
-  g.width = padded(shape.head_dim, 16);
-  g.tiles_a_block = shape.block_size / kTile;
-  g.tile_stride = (size_t)2 * kTile * g.width;
-  g.head_stride = g.tile_stride * g.tiles_a_block;
-  g.block_stride = g.head_stride * g.kv_heads;
-  return g;
-}
 
 size_t panel_bytes(Format format, int inputs) {
   switch (format) {
@@ -30,6 +19,36 @@ size_t panel_bytes(Format format, int inputs) {
 }
 
 }  // namespace
+
+void shape_linear(Weights& weights, int real_outputs, int outputs, int inputs, Format format, int group) {
+  Linear& linear = weights.linear;
+  linear.outputs = outputs;
+  linear.inputs = inputs;
+  linear.real_outputs = real_outputs;
+  linear.group = group ? group : inputs;
+  linear.format = format;
+  linear.panel_bytes = panel_bytes(format, inputs);
+  weights.panels.allocate(linear.panel_bytes * (outputs / kPanel));
+  linear.panels = weights.panels.get();
+  linear.bias = nullptr;
+}
+
+Geometry geometry_of(int heads, int kv_heads, int head_dim, int block_size) {
+  Geometry g;
+  g.heads = heads;
+  g.kv_heads = kv_heads;
+  g.head_dim = head_dim;
+  g.width = padded(head_dim, 16);
+  g.tiles_a_block = block_size / kTile;
+  g.tile_stride = (size_t)2 * kTile * g.width;
+  g.head_stride = g.tile_stride * g.tiles_a_block;
+  g.block_stride = g.head_stride * kv_heads;
+  return g;
+}
+
+float score_scale(int head_dim) {
+  return (float)(1.44269504088896340736 / std::sqrt((double)head_dim));
+}
 
 void ActsBuffer::allocate(int rows, int widest) {
   // An odd number of cache lines: rows do not fall on the same few sets of the cache.
@@ -48,7 +67,7 @@ void ActsBuffer::allocate(int rows, int widest) {
 }
 
 Model::Model(const Shape& given, const Isa& set)
-    : shape(given), isa(set), pool(given.threads), cache_shape(geometry_of(given)) {
+    : shape(given), isa(set), pool(given.threads), cache_shape(geometry_of(given.heads, given.kv_heads, given.head_dim, given.block_size)) {
   frequencies.assign(given.frequencies, given.frequencies + given.head_dim / 2);
   shape.frequencies = frequencies.data();
   hidden_width = padded(shape.hidden, kAlign);
@@ -104,35 +123,26 @@ Weights& Model::weights(int layer, Part part) {
 }
 
 void Model::allocate_linear(int layer, Part part, Format format, int group) {
-  Weights& weights = this->weights(layer, part);
-  Linear& linear = weights.linear;
-  int outputs = shape.hidden;
-  linear.inputs = hidden_width;
+  int outputs = shape.hidden, inputs = hidden_width;
   switch (part) {
     case Part::qkv:
       outputs = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
       break;
     case Part::o:
-      linear.inputs = attn_width;
+      inputs = attn_width;
       break;
     case Part::gate_up:
       outputs = 2 * ffn_width;
       break;
     case Part::down:
-      linear.inputs = ffn_width;
+      inputs = ffn_width;
       break;
     case Part::head:
       outputs = shape.vocab;
       break;
   }
-  linear.real_outputs = outputs;
-  linear.outputs = padded(outputs, part == Part::head ? kPanel : kAlign);
-  linear.format = format;
-  linear.group = group ? group : linear.inputs;
-  linear.panel_bytes = panel_bytes(format, linear.inputs);
-  weights.panels.allocate(linear.panel_bytes * (linear.outputs / kPanel));
-  linear.panels = weights.panels.get();
-  linear.bias = nullptr;
+  int unit = part == Part::head ? kPanel : kAlign;
+  shape_linear(weights(layer, part), outputs, padded(outputs, unit), inputs, format, group);
 }
 
 }  // namespace native

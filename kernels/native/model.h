@@ -23,6 +23,15 @@ struct Weights {
   Buffer<float> bias;
 };
 
+// Sizes, format and zeroed panels. outputs, inputs: padded. group: see Linear, 0 is one for all.
+void shape_linear(Weights& weights, int real_outputs, int outputs, int inputs, Format format, int group);
+
+// How a cache of these heads lies in memory.
+Geometry geometry_of(int heads, int kv_heads, int head_dim, int block_size);
+
+// What scores are multiplied by before powers of two are taken.
+float score_scale(int head_dim);
+
 struct Layer {
   Weights qkv, o, gate_up, down;
   Buffer<float> attn_norm, ffn_norm, q_norm, k_norm;

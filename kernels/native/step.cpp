@@ -8,7 +8,6 @@
 namespace native {
 namespace {
 
-constexpr double kLog2E = 1.44269504088896340736;
 constexpr size_t kMostPartial = size_t(1) << 22;  // floats
 
 double now() {
@@ -359,7 +358,7 @@ void Step::attend(int index, int thread) {
   work.queries = m_.queries.get();
   work.cache = m_.cache.get() + index * m_.layer_stride;
   work.window = m_.shape.window;
-  work.scale = (float)(kLog2E / std::sqrt((double)m_.shape.head_dim));
+  work.scale = score_scale(m_.shape.head_dim);
   work.scratch = m_.workspaces[thread]->attention.get();
   work.partial = split_ ? m_.partial.get() : nullptr;
   work.partial_chunks = partial_chunks_;
