@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import anyio
 
-from optimist.actors.config import EngineConfig, SchedulerConfig, WorkerConfig
+from optimist.actors.config import BuilderConfig, EngineConfig, SchedulerConfig, WorkerConfig
 from optimist.testing.byte_tokenizer import ByteTokenizer
 from optimist.testing.following import Asked, Follower, answer_to
 from optimist.testing.integer_rule import IntegerModel
@@ -86,6 +86,7 @@ def _config(rng: random.Random) -> EngineConfig:
             max_chunk=rng.choice([3, 512]),
             prefix_cache=rng.random() < 0.7,
         ),
+        builder=BuilderConfig(block_size=block_size),
         worker=WorkerConfig(
             executor=INTEGER_EXECUTOR,
             executor_options={"vocab_size": MODEL.vocab_size, "sleep_ms": 1.0},
