@@ -22,6 +22,7 @@ from optimist.actors.runtime.supervisor import Supervisor
 from optimist.cells import Cells
 from optimist.messages.control import Drain, Fault, Progress, Restarted
 from optimist.messages.errors import ConfigError, EngineBroken
+from optimist.plain_words import plain_words
 from optimist.transport.links import Links
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ async def bring_up(
     """
     _check_limits(config)
     check_contract(config)
+    _check_values(config)
     places = layout(config, gateway_here=gateway_here)
     with ExitStack() as stack:
         orders, outside = _outside(stack, places, config, report)
@@ -158,6 +160,15 @@ def _check_limits(config: EngineConfig) -> None:
             f"hang_timeout: expected more than the {BEAT_SECONDS:g} s between two beats, "
             f"got {config.hang_timeout:g}"
         )
+
+
+def _check_values(config: EngineConfig) -> None:
+    """A Struct made in Python is not held against its types until it is decoded: here, not in a child."""
+    try:
+        msgspec.json.decode(msgspec.json.encode(config), type=EngineConfig)
+    except msgspec.ValidationError as error:
+        reason, _, where = str(error).partition(" - at `$.")
+        raise ConfigError(f"{where.rstrip('`')}: {plain_words(reason)}") from None
 
 
 def _outside(
