@@ -118,13 +118,13 @@ async def bring_up(
     """
     _check_limits(config)
     check_contract(config)
-    _check_values(config)
     places = layout(config, gateway_here=gateway_here)
     with ExitStack() as stack:
         orders, outside = _outside(stack, places, config, report)
         host = Host(places.local, Cells(config, report, tokenizer).build, outside)
         children = _children(places, host, orders)
         tree = _tree(config, children)
+        _check_values(config)
         failure: BaseException | None = None
         try:
             async with anyio.create_task_group() as group:
