@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,13 +17,6 @@ import numpy as np
 from optimist.messages.errors import ConfigError
 
 SWITCH = "TRITON_INTERPRET"
-
-
-def missing() -> str:
-    """Why there is no Triton here, or nothing."""
-    if find_spec("triton") is not None:
-        return ""
-    return "triton is not installed: pip install 'optimist[gpu]'"
 
 
 def interpret() -> None:

@@ -34,9 +34,8 @@ OPTIONS = (
         "--kernels",
         "worker.executor",
         "text",
-        "what computes: the native library, torch, or the first of them that can; triton on a "
-        "CPU is interpreted, for tests",
-        ("auto", "native", "torch", "triton"),
+        "what computes: the native library, torch, or the first of them that can",
+        ("auto", "native", "torch"),
     ),
     engine_option(
         "--quant",
