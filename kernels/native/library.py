@@ -105,6 +105,7 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "native_logits": (c_int32, (c_void_p, POINTER(CRows), _Floats)),
     "native_profile": (None, (c_void_p, POINTER(c_double))),
     "native_weight_bytes": (c_uint64, (c_void_p,)),
+    "native_probe_read": (c_int32, (c_char_p, c_int32, c_uint64, c_int32, POINTER(c_double))),
     "native_op_linear": (
         c_int32,
         (c_char_p, *(c_int32,) * 5, _Bytes, c_int32, _Floats, _Floats),

@@ -117,6 +117,8 @@ ELSEWHERE = {
     "--input": "test_cli_commands.py",
     "--output": "test_cli_commands.py",
     "--json": "test_cli_commands.py",
+    "--tokens": "../bench/test_quality.py",
+    "--context": "../bench/test_floor.py",
 }
 """Options whose effect needs another scene, and the file that has it."""
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import msgspec
 
-from optimist.cli.settings import command_value, make_engine
+from optimist.cli.settings import command_value, engine_options, make_engine
 from optimist.messages.errors import ConfigError
 
 if TYPE_CHECKING:
+    from optimist.actors.config import WorkerConfig
     from optimist.cli.parser import Parsed
 
 
@@ -22,6 +23,10 @@ def run(parsed: Parsed) -> int:
             result = _offline(parsed)
         case "bench startup":
             result = _startup()
+        case "bench quality":
+            result = _quality(parsed)
+        case "bench floor":
+            result = _floor(parsed)
         case _:
             from optimist.bench.actors import measure
 
@@ -73,3 +78,29 @@ def _startup() -> dict[str, Any]:
     from optimist.models.default import default_model
 
     return measure(str(default_model()))
+
+
+def _quality(parsed: Parsed) -> dict[str, Any]:
+    from optimist.bench.quality import QUANTS, measure
+
+    worker = _worker(parsed)
+    quants = (worker.quant,) if "config.worker.quant" in parsed.values else QUANTS
+    tokens = command_value(parsed, "tokens")
+    return measure(worker.model, quants=quants, tokens=tokens, threads=worker.threads)
+
+
+def _floor(parsed: Parsed) -> dict[str, Any]:
+    from optimist.bench.floor import measure
+
+    worker = _worker(parsed)
+    quant = worker.quant if "config.worker.quant" in parsed.values else None
+    context = command_value(parsed, "context")
+    return measure(worker.model, quant=quant, context=context, threads=worker.threads)
+
+
+def _worker(parsed: Parsed) -> WorkerConfig:
+    """What the options say of the worker. Raises ConfigError naming a field."""
+    from optimist.engine_options import engine_config
+
+    options = engine_options(parsed)
+    return engine_config(options.pop("model"), "inline", options).worker

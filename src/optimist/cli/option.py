@@ -13,7 +13,10 @@ Choices = tuple[str, ...]
 ENGINE = ("generate", "chat", "serve", "bench offline")
 SAMPLING = ("generate", "chat")
 GENERATE, SERVE, OFFLINE = ("generate",), ("serve",), ("bench offline",)
-JSON = ("generate", "bench offline", "bench startup", "bench actors", "doctor")
+MEASURES = ("bench quality", "bench floor")
+"""commands without an engine"""
+
+JSON = ("generate", "bench offline", "bench startup", "bench actors", *MEASURES, "doctor")
 
 
 class Option(NamedTuple):
@@ -32,9 +35,17 @@ class Option(NamedTuple):
     choices: tuple[str, ...] = ()
 
 
-def engine_option(flag: str, paths: str, kind: Kind, effect: str, choices: Choices = ()) -> Option:
+def engine_option(
+    flag: str,
+    paths: str,
+    kind: Kind,
+    effect: str,
+    choices: Choices = (),
+    also: tuple[str, ...] = (),
+) -> Option:
+    """also: commands beside those that start an engine."""
     targets = tuple(f"config.{path}" for path in paths.split())
-    return Option(flag, ENGINE, targets, kind, effect, choices)
+    return Option(flag, (*ENGINE, *also), targets, kind, effect, choices)
 
 
 def serve_option(flag: str, path: str, kind: Kind, effect: str) -> Option:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from optimist.cli.bench_options import BENCH
 from optimist.cli.drafting_options import DRAFTING
 from optimist.cli.option import (
     GENERATE,
     JSON,
-    OFFLINE,
+    MEASURES,
     SERVE,
     Option,
     engine_option,
@@ -22,6 +23,7 @@ OPTIONS = (
         "gateway.model worker.model",
         "text",
         "path of a GGUF file or Hugging Face folder to serve; empty is the installed default model",
+        also=MEASURES,
     ),
     engine_option(
         "--dtype",
@@ -43,6 +45,7 @@ OPTIONS = (
         "text",
         "bits of the weights: none is bfloat16, auto what the file has; needs the native library",
         ("none", "int8", "int4", "auto"),
+        also=MEASURES,
     ),
     engine_option(
         "--placement",
@@ -111,6 +114,7 @@ OPTIONS = (
         "worker.threads",
         "int",
         "threads that compute; not given: one for each processor",
+        also=MEASURES,
     ),
     engine_option(
         "--start-timeout",
@@ -235,9 +239,7 @@ OPTIONS = (
         "biases",
         "added to the logits of token ids, such as 42=-5,7=1.5",
     ),
-    Option("--requests", OFFLINE, ("command.requests",), "int", "requests sent at once"),
-    Option("--input", OFFLINE, ("command.input",), "int", "prompt tokens of each"),
-    Option("--output", OFFLINE, ("command.output",), "int", "tokens generated for each"),
+    *BENCH,
     Option("--json", JSON, ("command.json",), "on", "prints one JSON object instead of prose"),
 )
 
@@ -260,6 +262,8 @@ COMMAND_DEFAULTS: dict[str, dict[str, Any]] = {
         "command.input": 128,
         "command.output": 128,
     },
+    "bench quality": {"command.tokens": 24_000},
+    "bench floor": {"command.context": 256},
 }
 """Where a command starts from something else than the Struct's own default."""
 

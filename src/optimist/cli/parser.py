@@ -21,6 +21,8 @@ COMMANDS = {
 BENCHES = {
     "offline": "throughput of many requests sent at once",
     "startup": "import, version, first token and memory of each placement",
+    "quality": "perplexity and agreement with float32 of each format of weights",
+    "floor": "memory bandwidth, and the decode step that it allows",
     "actors": "round trip and rate of the transports between actors",
 }
 

@@ -1,0 +1,135 @@
+"""What no decode step on this machine can beat: the time it takes to read what it must read."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from math import prod
+from statistics import median
+from time import perf_counter
+from typing import Any, get_args
+
+import numpy as np
+
+from optimist.kernels.native.library import missing
+from optimist.kernels.native.shapes import Format
+from optimist.messages.errors import ConfigError
+from optimist.models.default import default_model
+from optimist.models.native import block_bytes
+from optimist.models.quantisation import Formats, Quant
+from optimist.models.source import WeightSource, open_source
+
+BEYOND_CACHES = 512 << 20
+"""bytes that no cache holds"""
+
+PASS_BYTES = 2 << 30
+"""read in all for one figure"""
+
+BATCHES = (1, 8, 32)
+
+BITS = {Format.BF16: 16.0, Format.INT8: 8.0, Format.INT4: 5.0}
+"""of a weight; int4: scale and minimum of 32 weights are a bit each"""
+
+LAYER = (("q", "k", "v"), ("o",), ("gate", "up"), ("down",))
+"""matrices that lie together have one format"""
+
+
+def measure(
+    model: str = "", *, quant: Quant | None = None, context: int = 256, threads: int | None = None
+) -> dict[str, Any]:
+    """Bandwidth on one thread and on all, and the floor of a step in each format, or in one.
+
+    context: tokens behind every row. Figures of bandwidth are GB/s: `memory` of more than caches hold,
+    `weights` of as many bytes as a step's weights, read over and over as steps do. Raises ConfigError
+    for a context below 1 and for a format that the file does not have.
+    """
+    if context < 1:
+        raise ConfigError(f"--context: expected at least 1, got {context}")
+    many = threads or len(os.sched_getaffinity(0))
+    formats: dict[str, Any] = {}
+    with open_source(model or str(default_model())) as source:
+        row = context * block_bytes(source.config, 16) // 16
+        for name in (quant,) if quant else possible(source):
+            size = step_bytes(source, name)
+            speed = bandwidth(size, many)
+            formats[name] = {
+                "weight_bytes": size,
+                "weights_gb_per_s": _gigabytes(speed),
+                "batches": {str(rows): _floor(size, row, rows, speed) for rows in BATCHES},
+            }
+    return {
+        "threads": many,
+        "memory_gb_per_s": {
+            str(count): _gigabytes(bandwidth(BEYOND_CACHES, count)) for count in sorted({1, many})
+        },
+        "probe": "numpy" if missing() else "native",
+        "context": context,
+        "kv_bytes_per_row": row,
+        "quant": formats,
+    }
+
+
+def bandwidth(size: int, threads: int) -> float:
+    """Bytes a second that threads read together of the same `size` bytes, median of some passes."""
+    passes = max(5, PASS_BYTES // size)
+    if missing():
+        return size / median(_numpy_seconds(size, threads, passes))
+    from optimist.kernels.native.probe import read_seconds
+
+    return size / median(read_seconds(size, threads, passes))
+
+
+def step_bytes(source: WeightSource, quant: Quant) -> int:
+    """Bytes of weights that a decode step reads: every matrix once, and a row of the embedding."""
+    formats, config = Formats(source, quant), source.config
+    bits = 0.0
+    for layer in range(config.num_layers):
+        for parts in LAYER:
+            names = tuple(f"layers.{layer}.{part}" for part in parts)
+            kind = formats.of(names)
+            bits += sum(_matrix_bits(source.shape(name), kind) for name in names)
+    head = source.shape("embed" if config.tie_embeddings else "head")
+    return int(bits + _matrix_bits(head, formats.head)) // 8
+
+
+def _matrix_bits(shape: tuple[int, ...], kind: Format) -> float:
+    scales = 32 * shape[0] if kind is Format.INT8 else 0
+    return prod(shape) * BITS[kind] + scales
+
+
+def _floor(weights: int, row: int, rows: int, speed: float) -> dict[str, float]:
+    """Of a step of so many rows. row: bytes of keys and values that each of them reads."""
+    seconds = (weights + rows * row) / speed
+    return {
+        "floor_ms": round(1000 * seconds, 3),
+        "tokens_per_s": round(rows / seconds, 1),
+    }
+
+
+def possible(source: WeightSource) -> list[Quant]:
+    """Formats that the library can make of the file."""
+    found: list[Quant] = []
+    for quant in get_args(Quant)[:3]:
+        try:
+            Formats(source, quant)
+        except ConfigError:
+            continue
+        found.append(quant)
+    return found
+
+
+def _gigabytes(speed: float) -> float:
+    return round(speed / 1e9, 2)
+
+
+def _numpy_seconds(size: int, threads: int, passes: int) -> list[float]:
+    """The same where the library was not built. numpy gives up Python's lock while it sums."""
+    memory = np.ones(size // 8, np.int64)
+    parts = np.array_split(memory, threads)
+    seconds = []
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in range(passes):
+            begun = perf_counter()
+            list(pool.map(np.bitwise_xor.reduce, parts))
+            seconds.append(perf_counter() - begun)
+    return seconds

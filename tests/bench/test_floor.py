@@ -1,0 +1,78 @@
+"""What a step has to read, and the time that takes at the bandwidth found."""
+
+from __future__ import annotations
+
+import json
+from math import prod
+from typing import Any
+
+import pytest
+
+from optimist.bench import floor
+from optimist.cli.main import main
+from optimist.kernels.native.library import here
+from optimist.kernels.native.probe import read_seconds
+from optimist.messages.errors import ConfigError
+from optimist.models.default import default_model
+from optimist.models.source import open_source
+
+
+@pytest.fixture
+def little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads no more than it must."""
+    monkeypatch.setattr(floor, "BEYOND_CACHES", 1 << 20)
+    monkeypatch.setattr(floor, "PASS_BYTES", 1 << 20)
+
+
+def _said(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main(["bench", "floor", *arguments, "--threads", "2", "--json"]) == 0
+    said: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return said
+
+
+def test_a_step_reads_every_matrix_once() -> None:
+    with open_source(default_model()) as source:
+        shapes = [source.shape(name) for name in source.names()]
+        matrices = sum(prod(shape) for shape in shapes if len(shape) > 1)
+        sizes = {quant: floor.step_bytes(source, quant) for quant in floor.possible(source)}
+    assert sizes["none"] == 2 * matrices
+    assert matrices < sizes["int8"] < 1.02 * matrices
+    assert 0.625 * matrices < sizes["int4"] < sizes["int8"]
+
+
+@pytest.mark.usefixtures("little")
+def test_the_floor_is_bytes_over_bandwidth(capsys: pytest.CaptureFixture[str]) -> None:
+    said = _said(capsys, "--quant", "int8", "--context", "100")
+    assert (said["probe"], said["threads"], said["context"]) == ("native", 2, 100)
+    assert said["memory_gb_per_s"].keys() == {"1", "2"}
+    (found,) = said["quant"].values()
+    for rows, step in found["batches"].items():
+        size = found["weight_bytes"] + int(rows) * said["kv_bytes_per_row"]
+        seconds = size / (1e9 * found["weights_gb_per_s"])
+        assert step["floor_ms"] == pytest.approx(1000 * seconds, rel=0.01)
+        assert step["tokens_per_s"] == pytest.approx(int(rows) / seconds, rel=0.01)
+
+
+@pytest.mark.usefixtures("little")
+def test_numpy_reads_where_the_library_is_missing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(floor, "missing", lambda: "not built")
+    said = _said(capsys, "--quant", "int4")
+    assert said["probe"] == "numpy"
+    assert said["quant"]["int4"]["weights_gb_per_s"] > 0
+
+
+def test_no_context_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "floor", "--context", "0"]) == 2
+    assert "--context: expected at least 1, got 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("isa", here())
+def test_every_instruction_set_reads(isa: str) -> None:
+    assert all(taken > 0 for taken in read_seconds(1 << 16, 3, 2, isa=isa))
+
+
+def test_more_memory_than_there_is_is_refused() -> None:
+    with pytest.raises(ConfigError, match="expected memory for"):
+        read_seconds(1 << 60, 1, 1)
