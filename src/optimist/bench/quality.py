@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from math import exp
 from typing import Any, get_args
@@ -71,7 +71,7 @@ def measure(
     if tokens < 1:
         raise ConfigError(f"--tokens: expected at least 1, got {tokens}")
     path, many = model or str(default_model()), threads or len(os.sched_getaffinity(0))
-    readers = {quant: NativeReader(path, quant, WINDOW, many) for quant in quants}
+    readers: dict[str, NativeReader] = {q: NativeReader(path, q, WINDOW, many) for q in quants}
     try:
         tallies, seen = compare(TorchReader(path, WINDOW, many), readers, _windows(path, tokens))
     finally:
@@ -86,10 +86,10 @@ def measure(
 
 
 def compare(
-    reference: Reader, readers: dict[Quant, NativeReader], windows: Iterable[list[int]]
+    reference: Reader, readers: Mapping[str, Reader], windows: Iterable[list[int]]
 ) -> tuple[dict[str, Tally], int]:
     """A tally for float32 and for each reader, and how many tokens were predicted."""
-    tallies = {name: Tally() for name in ("float32", *readers)}
+    tallies: dict[str, Tally] = {name: Tally() for name in ("float32", *readers)}
     for window in windows:
         text = np.array(window[1:])
         expected = log_probabilities(reference.logits(window[:-1]))
