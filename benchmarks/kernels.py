@@ -14,13 +14,13 @@ RECORD = Path(__file__).parent.parent / "docs/kernels.json"
 def record() -> None:
     """Compile everything and write down what it takes, a line for each kernel."""
     from optimist.kernels.triton_aot import TARGETS, compiled
-    from optimist.kernels.triton_builds import BUILDS
+    from optimist.kernels.triton_builds import builds
     from optimist.kernels.triton_interpreter import quiet
 
     quiet()
     lines = []
     for target in TARGETS:
-        for name, call in BUILDS.items():
+        for name, call in builds(target).items():
             for found in compiled(name, call, target):
                 for fault in found.faults():
                     print(f"{target} {name} {found.kernel}: {fault}")

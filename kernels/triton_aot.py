@@ -21,7 +21,7 @@ from torch import Tensor
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from optimist.kernels.triton_builds import BUILDS, Call
+from optimist.kernels.triton_builds import Call, builds
 from optimist.kernels.triton_common import Launch, recorded
 from optimist.kernels.triton_interpreter import quiet
 
@@ -29,10 +29,18 @@ TARGETS = ("cuda:80", "cuda:90", "hip:gfx942")
 
 LAUNCH_OPTIONS = ("num_warps", "num_stages")
 
-MATRIX = {"attend"}
+MATRIX = {"attend", "int8_matmul", "int4_matmul"}
 """kernels whose work is matrix products"""
 
-NARROW = {"rows_of_tiles", "_place", "_advance", "_token_to_req_indices", "edit", "_compare"}
+NARROW = {
+    "rows_of_tiles",
+    "_place",
+    "_advance",
+    "_token_to_req_indices",
+    "edit",
+    "_compare",
+    "_ngram",
+}
 """kernels that have no 16 bytes in a row to load"""
 
 _TYPES = {
@@ -42,6 +50,7 @@ _TYPES = {
     torch.float64: "fp64",
     torch.float8_e4m3fn: "fp8e4nv",
     torch.float8_e4m3fnuz: "fp8e4b8",
+    torch.float8_e5m2: "fp8e5",
     torch.int8: "i8",
     torch.uint8: "u8",
     torch.int32: "i32",
@@ -172,7 +181,7 @@ def main() -> None:
     """Print the resources of every build for the targets named on the command line."""
     quiet()
     for target in sys.argv[1:] or TARGETS:
-        for name, call in BUILDS.items():
+        for name, call in builds(target).items():
             for found in compiled(name, call, target):
                 print(json.dumps(found._asdict() | {"faults": found.faults()}), flush=True)
 

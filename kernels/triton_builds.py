@@ -10,8 +10,13 @@ from torch import Tensor
 
 from optimist.kernels.advance.triton import advance
 from optimist.kernels.kv_write.triton import kv_write
+from optimist.kernels.linear_int4 import Int4
+from optimist.kernels.linear_int4.triton import linear_int4
+from optimist.kernels.linear_int8 import Int8
+from optimist.kernels.linear_int8.triton import linear_int8
 from optimist.kernels.metadata import ExactMetadata
 from optimist.kernels.metadata.triton import token_to_req_indices
+from optimist.kernels.ngram.triton import ngram
 from optimist.kernels.paged_attention.triton import paged_attention, prepare
 from optimist.kernels.place.triton import place
 from optimist.kernels.rms_norm.triton import add_rms_norm, rms_norm
@@ -24,6 +29,13 @@ from optimist.kernels.verify.types import Noise, Places
 from optimist.messages.lengths import ExactSeqLens
 
 HEAD_SIZES = (64, 80, 96, 128, 256)
+
+FP8 = {
+    "cuda:80": torch.float8_e5m2,
+    "cuda:90": torch.float8_e4m3fn,
+    "hip:gfx942": torch.float8_e4m3fnuz,
+}
+"""what a cache of eight bits holds on each target: what its instructions convert"""
 
 _BF16, _F32 = torch.bfloat16, torch.float32
 
@@ -61,15 +73,17 @@ def attention(
     size: int = 16,
     window: int | None = None,
     softcap: float | None = None,
+    held: torch.dtype = _BF16,
 ) -> Call:
     """Attention of 32 rows with so many query tokens each, 16 heads that share 4 KV heads."""
 
     def call() -> object:
         metadata = _metadata([queries] * 32, [1000] * 32, 32 if decodes else 0, 1024 // size)
         q = _on_no_device(32 * queries, 24, dim)[:, :16]
-        cache = _on_no_device(8, 4096, size, dim)
+        cache = _on_no_device(8, 4096, size, dim, dtype=held)
+        scales = _on_no_device(8, dtype=_F32) if held != _BF16 else None
         plan = prepare(metadata, cache, dtype=_BF16, window=window, splits=splits)
-        return paged_attention(q, cache, plan, scale=dim**-0.5, softcap=softcap)
+        return paged_attention(q, cache, plan, scale=dim**-0.5, softcap=softcap, scales=scales)
 
     return call
 
@@ -135,6 +149,25 @@ def _steps() -> dict[str, Call]:
             longs(tokens),
         ),
         "token_to_req_indices": lambda: token_to_req_indices(words(rows + 1), words(tokens)),
+        "ngram": lambda: ngram(
+            words(slots, width), longs(rows), words(rows), 5, shortest=2, longest=5
+        ),
+    }
+
+
+def _linears() -> dict[str, Call]:
+    outputs, inputs = 4096, 4096
+    eight = Int8(
+        _on_no_device(outputs, inputs, dtype=torch.int8), _on_no_device(outputs, dtype=_F32)
+    )
+    groups = _on_no_device(outputs, inputs // 32)
+    four = Int4(_on_no_device(outputs, inputs // 2, dtype=torch.uint8), groups, groups)
+    one, many = (_on_no_device(tokens, inputs) for tokens in (1, 32))
+    return {
+        "linear_int8 T=1": lambda: linear_int8(one, eight),
+        "linear_int8 T=32": lambda: linear_int8(many, eight),
+        "linear_int4 T=1": lambda: linear_int4(one, four),
+        "linear_int4 T=32": lambda: linear_int4(many, four),
     }
 
 
@@ -183,9 +216,26 @@ def _choices() -> dict[str, Call]:
     }
 
 
+def _narrow(held: torch.dtype) -> dict[str, Call]:
+    kv, cache = _on_no_device(64, 48, 128)[:, 32:], _on_no_device(16, 4096, 16, 128, dtype=held)
+    slots, scales = _on_no_device(64, dtype=torch.int64), _on_no_device(16, dtype=_F32)
+    return {
+        "kv_write fp8": lambda: kv_write(kv, cache, slots, scales),
+        "paged_attention decode fp8 D=128": attention(128, held=held),
+        "paged_attention prefill fp8 D=128": attention(128, queries=64, decodes=False, held=held),
+    }
+
+
+def builds(target: str) -> Mapping[str, Call]:
+    """What is shipped for a target such as `cuda:90`, by name."""
+    return {**BUILDS, **_narrow(FP8[target])}
+
+
 BUILDS: Mapping[str, Call] = {
     **_dense(),
     **_steps(),
+    **_linears(),
     **_choices(),
     **{f"paged_attention {name}": call for name, call in _attention().items()},
 }
+"""what is shipped for every target alike"""

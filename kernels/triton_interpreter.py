@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
+from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,13 @@ import numpy as np
 from optimist.messages.errors import ConfigError
 
 SWITCH = "TRITON_INTERPRET"
+
+
+def missing() -> str:
+    """Why there is no Triton here, or nothing."""
+    if find_spec("triton") is not None:
+        return ""
+    return "triton is not installed: pip install 'optimist[gpu]'"
 
 
 def interpret() -> None:
@@ -45,12 +53,15 @@ def quiet() -> None:
 
 
 def _mend(interpreter: Any) -> None:
-    """Correct what is wrong with bfloat16, and leave out what takes most of the time.
+    """Correct what is wrong with narrow numbers, and leave out what takes most of the time.
 
-    The interpreter holds bfloat16 as 16-bit words and multiplies these in `dot`. It looks for overflow
-    of integers in every operation without telling, and replaces the names of the language anew for
-    every function that a kernel calls: once for the process will do.
+    The interpreter holds bfloat16 as 16-bit words and multiplies these in `dot`. It cuts off what does
+    not fit into bfloat16 or fp8, where a GPU rounds to nearest. It looks for overflow of integers in
+    every operation without telling, and replaces the names of the language anew for every function
+    that a kernel calls: once for the process will do.
     """
+    import torch
+
     language = interpreter.tl
     plain_dot = interpreter.InterpreterBuilder.create_dot
     both = SimpleNamespace(__globals__={"tl": language, "core": language.core})
@@ -64,10 +75,27 @@ def _mend(interpreter: Any) -> None:
     def create_dot(self: Any, a: Any, b: Any, d: Any, *rest: Any) -> Any:
         return plain_dot(self, wide(a), wide(b), d, *rest)
 
+    private = vars(interpreter)
+    plain_convert = private["_convert_float"]
+    narrow = {
+        language.bfloat16: (torch.bfloat16, torch.uint16),
+        language.float8e4nv: (torch.float8_e4m3fn, torch.uint8),
+        language.float8e4b8: (torch.float8_e4m3fnuz, torch.uint8),
+        language.float8e5: (torch.float8_e5m2, torch.uint8),
+        language.float8e5b16: (torch.float8_e5m2fnuz, torch.uint8),
+    }
+
+    def convert(values: Any, source: Any, target: Any, rounding: Any) -> Any:
+        if source != language.float32 or target not in narrow:
+            return plain_convert(values, source, target, rounding)
+        dtype, words = narrow[target]
+        wide = torch.from_numpy(np.array(values).view(np.float32))
+        return wide.to(dtype).view(words).numpy()
+
     builder = interpreter.interpreter_builder
     builder.options = dataclasses.replace(builder.options, sanitize_overflow=False)
     interpreter.InterpreterBuilder.create_dot = create_dot
-    private = vars(interpreter)
+    private["_convert_float"] = convert
     private["_patch_lang"](both)
     nothing = private["_LangPatchScope"]()
     private["_patch_lang"] = lambda fn: nothing

@@ -198,7 +198,7 @@ def _attend(
         D=dim,
         P=size,
         BLOCK_M=cut.m,
-        BLOCK_D=power_of_2(dim),
+        BLOCK_D=max(16, power_of_2(dim)),
         TILE=cut.tile,
         num_warps=cut.warps,
         num_stages=cut.stages,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -85,6 +86,15 @@ def _metadata(
         is_prefilling=np.array(queries) > 1,
         host_lens=ExactSeqLens.of(lengths),
     )
+
+
+def on(case: Paged, device: str) -> Paged:
+    """The same rows on a device."""
+    moved = {
+        name: getattr(case.metadata, name).to(device)
+        for name in ("query_start_loc", "seq_lens", "block_table", "slot_mapping")
+    }
+    return Paged(case.q.to(device), case.cache.to(device), replace(case.metadata, **moved))
 
 
 def optimistic(exact: ExactMetadata, slack: int) -> OptimisticMetadata:

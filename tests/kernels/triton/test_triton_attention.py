@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from paged_rows import Paged, Shape, optimistic, paged
+from paged_rows import Paged, Shape, on, optimistic, paged
 
 from optimist.kernels.metadata import ExactMetadata, Metadata
 from optimist.kernels.paged_attention import CARD
@@ -25,15 +25,6 @@ ROWS = {
     "only padding": ([0, 0], [0, 0]),
     "no rows": ([], []),
 }
-
-
-def on(case: Paged, device: str) -> Paged:
-    metadata = case.metadata
-    moved = {
-        name: getattr(metadata, name).to(device)
-        for name in ("query_start_loc", "seq_lens", "block_table", "slot_mapping")
-    }
-    return Paged(case.q.to(device), case.cache.to(device), replace(metadata, **moved))
 
 
 def run(
