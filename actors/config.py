@@ -25,7 +25,7 @@ def most_drafts(draft_tokens: DraftTokens) -> int:
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """executor: `native`, `torch`, `auto` of both, or `module:Class` of an Executor.
+    """executor: `native`, `torch`, `auto` of both, `triton`, or `module:Class` of an Executor.
 
     model: path of a GGUF file or of a Hugging Face folder. dtype: of weights and KV cache.
     quant: of weights, see optimist.models.quantisation. threads: that compute, None is one for each

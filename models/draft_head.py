@@ -22,7 +22,7 @@ class DraftHead:
     def __init__(self, target: Llama, weights: Weights) -> None:
         self.target = target
         self._fuse = pack(weights.take("fuse"))
-        self._layer = Layer(target.config, weights, target.dtype, "layers.0.")
+        self._layer = Layer(target.config, weights, target.dtype, "layers.0.", target.kernels)
 
     def allocate_cache(self, blocks: int, block_size: int) -> Tensor:
         """A KV cache of its one layer, [1, 2G, blocks + 2, P, D]."""

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from optimist.kernels.card import wide
+from optimist.kernels.choice import TORCH, Kernels
 from optimist.kernels.kv_cache import allocate
-from optimist.kernels.kv_write import kv_write
 from optimist.kernels.linear import Linear, pack
 from optimist.kernels.metadata import Metadata
-from optimist.kernels.paged_attention import Group, paged_attention, prepare
-from optimist.kernels.rms_norm import rms_norm
-from optimist.kernels.rope import rope_, rotations
-from optimist.kernels.silu_and_mul import silu_and_mul
+from optimist.kernels.rope import rotations
 from optimist.models.config import ModelConfig
 from optimist.models.rotary import frequencies
 
@@ -29,29 +26,37 @@ class Weights(Protocol):
 
 
 class Step(NamedTuple):
-    """What every layer of a step needs. cos, sin: [T, 1, D]. slots: [T]."""
+    """What every layer of a step needs. cos, sin: [T, 1, D]. slots: [T]. groups: from `prepare`."""
 
     cos: Tensor
     sin: Tensor
     slots: Tensor
-    groups: tuple[Group, ...]
+    groups: Any
 
 
 class Llama:
     """Weights on the device and the way through them. Keeps no state between steps.
 
+    kernels: the operators that it is composed from.
     The residual stream is float32, or wider; linears and the cache have the network's dtype.
     Nothing in `forward` reads a tensor on the host.
     """
 
-    def __init__(self, config: ModelConfig, weights: Weights, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        weights: Weights,
+        dtype: torch.dtype,
+        kernels: Kernels = TORCH,
+    ) -> None:
         self.config = config
         self.dtype = dtype
+        self.kernels = kernels
         turns, self._rope_scale = frequencies(config)
         self._frequencies = torch.from_numpy(turns)
         self._embedding = weights.take("embed")
         self._layers = [
-            Layer(config, weights, dtype, f"layers.{i}.") for i in range(config.num_layers)
+            Layer(config, weights, dtype, f"layers.{i}.", kernels) for i in range(config.num_layers)
         ]
         self._norm = weights.take("norm").to(wide(dtype))
         self._head = pack(self._embedding if config.tie_embeddings else weights.take("head"))
@@ -93,7 +98,7 @@ class Llama:
         """What layers need to know about tokens at these positions, [T]."""
         cos, sin = rotations(positions, self._frequencies, self._rope_scale, self.dtype)
         window = self.config.sliding_window
-        groups = prepare(metadata, cache, dtype=self.dtype, window=window)
+        groups = self.kernels.prepare(metadata, cache, dtype=self.dtype, window=window)
         return Step(cos, sin, metadata.slot_mapping, groups)
 
     def embed(self, ids: Tensor) -> Tensor:
@@ -102,7 +107,7 @@ class Llama:
 
     def logits(self, x: Tensor) -> Tensor:
         """Logits of residual streams x [S, E], [S, V] in float32 or wider."""
-        x = rms_norm(x, self._norm, self.config.rms_norm_eps)
+        x = self.kernels.rms_norm(x, self._norm, self.config.rms_norm_eps)
         return self._head(x.to(self.dtype)).to(x.dtype)
 
 
@@ -110,9 +115,15 @@ class Layer:
     """One layer: attention and feed-forward, each behind a norm and beside a residual."""
 
     def __init__(
-        self, config: ModelConfig, weights: Weights, dtype: torch.dtype, prefix: str
+        self,
+        config: ModelConfig,
+        weights: Weights,
+        dtype: torch.dtype,
+        prefix: str,
+        kernels: Kernels = TORCH,
     ) -> None:
         self._config = config
+        self._kernels = kernels
         self._scale = config.head_dim**-0.5
         named = tuple(prefix + name for name in ("q", "k", "v"))
         qkv_bias = (
@@ -136,21 +147,20 @@ class Layer:
 
     def forward(self, x: Tensor, kv: Tensor, step: Step) -> None:
         """Add what this layer has to say to x [T, E]. kv: this layer's cache, [2G, ., P, D]."""
-        x += self._attention(self._normed(x, self._attn_norm), kv, step)
-        x += self._down(silu_and_mul(self._gate_up(self._normed(x, self._ffn_norm))))
-
-    def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
-        return rms_norm(x, weight, self._config.rms_norm_eps).to(self._dtype)
+        kernels, eps = self._kernels, self._config.rms_norm_eps
+        y = kernels.rms_norm(x, self._attn_norm, eps).to(self._dtype)
+        y = kernels.add_rms_norm(x, self._attention(y, kv, step), self._ffn_norm, eps)
+        x += self._down(kernels.silu_and_mul(self._gate_up(y)))
 
     def _attention(self, x: Tensor, kv: Tensor, step: Step) -> Tensor:
-        config = self._config
+        config, kernels = self._config, self._kernels
         heads, groups = config.num_heads, config.num_kv_heads
         qkv = self._qkv(x).view(-1, heads + 2 * groups, config.head_dim)
         if self._qk_norms is not None:
             q, k = qkv[:, :heads], qkv[:, heads : heads + groups]
-            q.copy_(rms_norm(q, self._qk_norms[0], config.rms_norm_eps))
-            k.copy_(rms_norm(k, self._qk_norms[1], config.rms_norm_eps))
-        rope_(qkv[:, : heads + groups], step.cos, step.sin)
-        kv_write(qkv[:, heads:], kv, step.slots)
-        y = paged_attention(qkv[:, :heads], kv, step.groups, scale=self._scale)
+            q.copy_(kernels.rms_norm(q, self._qk_norms[0], config.rms_norm_eps))
+            k.copy_(kernels.rms_norm(k, self._qk_norms[1], config.rms_norm_eps))
+        kernels.rope_(qkv[:, : heads + groups], step.cos, step.sin)
+        kernels.kv_write(qkv[:, heads:], kv, step.slots)
+        y = kernels.paged_attention(qkv[:, :heads], kv, step.groups, scale=self._scale)
         return self._o(y.flatten(1))

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from optimist.kernels.choice import TORCH, Kernels
 from optimist.messages.errors import ModelError
 from optimist.models.llama import Llama
 from optimist.models.source import WeightSource, open_source
@@ -17,15 +18,20 @@ Progress = Callable[[str, int, int], None]
 """Told (what, done, total)."""
 
 
-def load_model(path: str | Path, dtype: torch.dtype, progress: Progress | None = None) -> Llama:
-    """The network of a .gguf file or a Hugging Face folder, its weights in `dtype`.
+def load_model(
+    path: str | Path,
+    dtype: torch.dtype,
+    progress: Progress | None = None,
+    kernels: Kernels = TORCH,
+) -> Llama:
+    """The network of a .gguf file or a Hugging Face folder, its weights in `dtype`, on these kernels.
 
     progress: told ("weights", tensors read, tensors). Raises ModelError, naming the file and the
     tensor, when the file is damaged, unsupported, or has a tensor that the network does not take.
     """
     with open_source(path) as source, _one_thread():
         weights = FileWeights(source, dtype, progress or (lambda what, done, total: None))
-        model = Llama(source.config, weights, dtype)
+        model = Llama(source.config, weights, dtype, kernels)
         weights.finish()
     return model
 

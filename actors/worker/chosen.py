@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from optimist.actors.config import WorkerConfig
+from optimist.kernels import triton_interpreter
 from optimist.kernels.native.library import missing
 from optimist.messages.errors import ConfigError
 
 TORCH = "optimist.actors.worker.torch_executor:TorchExecutor"
 NATIVE = "optimist.actors.worker.native_executor:NativeExecutor"
+TRITON = "optimist.actors.worker.triton_executor:TritonExecutor"
 
 TILE = 16
 """tokens that lie together in the native cache: its blocks are multiples of it"""
@@ -17,10 +19,11 @@ def executor_path(config: WorkerConfig) -> str:
     """`module:Class` of the executor. Loads neither of them, and no torch.
 
     `auto` is native where its library was built and runs this dtype, block size and drafting, else torch.
-    Raises ConfigError for `native` without a library, and for a quantisation that torch would ignore.
+    Raises ConfigError for `native` without a library, for `triton` without Triton, and for a
+    quantisation that both torch and Triton would ignore.
     """
     name = config.executor
-    if name not in ("auto", "native", "torch"):
+    if name not in ("auto", "native", "torch", "triton"):
         return name
     if name == "auto":
         name = "native" if _native_can(config) and not missing() else "torch"
@@ -32,6 +35,10 @@ def executor_path(config: WorkerConfig) -> str:
         raise ConfigError(
             f"worker.quant: {config.quant} needs the native executor{_why_not(config)}"
         )
+    if name == "triton":
+        if why := triton_interpreter.missing():
+            raise ConfigError(f"worker.executor: {why}, or use executor torch")
+        return TRITON
     return TORCH
 
 

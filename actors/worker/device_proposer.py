@@ -18,7 +18,7 @@ from optimist.actors.worker.torch_rows import Rows
 from optimist.actors.worker.torch_sampling import NOTHING, Earlier, SamplingState
 from optimist.actors.worker.torch_state import SlotState
 from optimist.actors.worker.torch_step import StepInput
-from optimist.kernels.sampling import PROPOSAL, branch, distribution, greedy, sample
+from optimist.kernels.sampling import PROPOSAL, branch
 from optimist.messages.batches import Batch
 from optimist.messages.slots import OpenedSlot
 
@@ -119,17 +119,17 @@ class Drafter:
         self, round: Round, which: Indices, drafted: int, logits: Tensor, chosen: Tensor
     ) -> tuple[Tensor, Tensor | None]:
         """Tokens of these rows, [N], and what they were drawn from, [N, V], unless they are coupled."""
-        slots = round.rows.slots[which]
+        slots, kernels = round.rows.slots[which], round.state.kernels
         if self._coupled and self._sampling.greedy(slots):
-            return greedy(logits), None
+            return kernels.greedy(logits), None
         at = torch.from_numpy(slots.astype(np.int64))
         begin = round.state.computed.index_select(0, at).long() + 1
         earlier = self._earlier(slots, which, drafted, chosen)
         rows = self._sampling.rows(slots, begin + drafted, earlier)
         if self._coupled:
-            return sample(logits, rows), None
+            return kernels.sample(logits, rows), None
         rows = rows._replace(seed=branch(rows.seed, begin, PROPOSAL))
-        return sample(logits.clone(), rows), distribution(logits, rows)
+        return kernels.sample(logits.clone(), rows), kernels.distribution(logits, rows)
 
     def _earlier(
         self, slots: NDArray[np.int32], which: Indices, drafted: int, chosen: Tensor

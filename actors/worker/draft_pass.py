@@ -12,7 +12,6 @@ from optimist.actors.worker.torch_rows import Rows, longest
 from optimist.actors.worker.torch_state import SlotState
 from optimist.actors.worker.torch_step import StepInput
 from optimist.kernels.metadata import ExactMetadata, Metadata, OptimisticMetadata
-from optimist.kernels.place import place
 from optimist.messages.batches import Batch, ExactBatch
 from optimist.messages.lengths import ExactSeqLens, SeqLensUpperBound
 
@@ -35,7 +34,7 @@ def draft_pass(
     # bound, sizing: columns of the block table to gather; device lengths choose among them
     table = state.block_table[:, : batch.max_blocks].index_select(0, slots)
     size = state.cache.shape[-2]
-    placed = place(state.token_ids, slots, starts, seq_lens, table, size, row=row)
+    placed = state.kernels.place(state.token_ids, slots, starts, seq_lens, table, size, row=row)
     metadata = _metadata(
         batch,
         rows,

@@ -9,22 +9,20 @@ from torch import Tensor
 
 from optimist.actors.worker.torch_result import Chosen, Reported
 from optimist.actors.worker.torch_sampling import NOTHING, Earlier, SamplingState
+from optimist.kernels.choice import Kernels
 from optimist.kernels.logprobs import logprobs
-from optimist.kernels.sampling import distribution, greedy, sample
-from optimist.kernels.verify import Noise, Places, Verified, block, compare, reject
+from optimist.kernels.verify import Noise, Places, Verified
 
 Ints = NDArray[np.int32]
-
-JUDGES = {"rejection": reject, "block": block}
-"""how drafts are judged, where they are not compared with samples"""
 
 
 class Choice:
     """Chooses the tokens of steps. verify: as in WorkerConfig."""
 
-    def __init__(self, sampling: SamplingState, verify: str) -> None:
+    def __init__(self, sampling: SamplingState, verify: str, kernels: Kernels) -> None:
         self._sampling = sampling
-        self._judge = JUDGES.get(verify)
+        self._kernels = kernels
+        self._judge = {"rejection": kernels.reject, "block": kernels.block}.get(verify)
 
     def choose(
         self,
@@ -65,15 +63,16 @@ class Choice:
         logits: Tensor,
         proposal: Tensor | None,
     ) -> Verified:
+        kernels = self._kernels
         if self._sampling.greedy(owners):
-            return compare(greedy(logits), places)
+            return kernels.compare(kernels.greedy(logits), places)
         earlier = earlier_drafts(places, self._sampling.penalised(owners))
         rows = self._sampling.rows(owners, positions, earlier)
         # Without drafts every way of judging is sampling, and sampling knows neither rounding nor rounds.
         if self._judge is None or not places.most:
-            return compare(sample(logits, rows), places)
+            return kernels.compare(kernels.sample(logits, rows), places)
         noise = Noise(rows.seed, rows.position)
-        return self._judge(distribution(logits, rows), proposal, places, noise)
+        return self._judge(kernels.distribution(logits, rows), proposal, places, noise)
 
 
 def earlier_drafts(places: Places, counted: NDArray[np.bool_]) -> Earlier:

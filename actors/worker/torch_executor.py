@@ -24,7 +24,7 @@ from optimist.actors.worker.torch_rows import Rows, blocks_needed, longest, rows
 from optimist.actors.worker.torch_sampling import SamplingState
 from optimist.actors.worker.torch_state import SlotState
 from optimist.actors.worker.torch_step import StepInput, step_input
-from optimist.kernels.advance import advance
+from optimist.kernels.choice import TORCH, Kernels
 from optimist.kernels.paged_attention import prepare
 from optimist.kernels.sync_check import checked_step
 from optimist.kernels.verify import Places
@@ -55,13 +55,14 @@ class TorchExecutor(Executor):
         self.limits: Limits = limits_of(config, model.config, model.dtype, shape)
         self._model = model
         self._sampling = SamplingState(self.limits.max_slots, self.limits.vocab_size)
-        self._choice = Choice(self._sampling, config.verify)
+        self._choice = Choice(self._sampling, config.verify, model.kernels)
         if proposer is not None:
             own: DeviceProposer | None = proposer(model, self.limits)
         else:
             own = make_proposer(config, model, draft, self.limits)
         cache = model.allocate_cache(self.limits.num_blocks, self.limits.block_size)
-        self._state = SlotState(self.limits, cache, () if own is None else own.caches)
+        more = () if own is None else own.caches
+        self._state = SlotState(self.limits, cache, more, model.kernels)
         self._drafter: Drafter | None = None
         if own is not None:
             self._drafter = Drafter(own, self._sampling, coupled=config.verify == "sample")
@@ -86,8 +87,14 @@ class TorchExecutor(Executor):
             limits_of(config, source.config, dtype, shape)
         if config.threads is not None:
             torch.set_num_threads(config.threads)
-        draft = load_draft(config, dtype, progress)
-        return cls(load_model(path, dtype, progress), config, draft=draft)
+        kernels = cls.choose_kernels()
+        draft = load_draft(config, dtype, progress, kernels)
+        return cls(load_model(path, dtype, progress, kernels), config, draft=draft)
+
+    @staticmethod
+    def choose_kernels() -> Kernels:
+        """The operators that models are loaded for. Raises ConfigError where there are none."""
+        return TORCH
 
     def submit(self, batch: Batch, drafts: RowDrafts | None = None) -> TorchTicket:
         """Compute a step. Raises MessageError, before any device state changes for its rows, when
@@ -161,7 +168,7 @@ class TorchExecutor(Executor):
         )
         queries = torch.from_numpy(rows.queries)
         owners = torch.from_numpy(chosen.slots.astype(np.int64)).index_select(0, places.row)
-        advance(
+        self._model.kernels.advance(
             self._state.computed,
             self._state.token_ids,
             step.slots,

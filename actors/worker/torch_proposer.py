@@ -11,6 +11,7 @@ from optimist.actors.worker.base import Limits, Progress
 from optimist.actors.worker.device_proposer import DeviceProposer
 from optimist.actors.worker.draft_model import DraftModel, check_draft_model
 from optimist.actors.worker.self_draft import SelfDraft, draft_layers
+from optimist.kernels.choice import TORCH, Kernels
 from optimist.messages.errors import ConfigError
 from optimist.models.config import ModelConfig
 from optimist.models.llama import Llama
@@ -38,13 +39,15 @@ def draft_config(config: WorkerConfig, target: ModelConfig) -> ModelConfig | Non
     return found
 
 
-def load_draft(config: WorkerConfig, dtype: torch.dtype, progress: Progress) -> Llama | None:
+def load_draft(
+    config: WorkerConfig, dtype: torch.dtype, progress: Progress, kernels: Kernels = TORCH
+) -> Llama | None:
     """The draft model with its weights, if config asks for one."""
     if config.proposer != "draft-model":
         return None
     from optimist.models.loader import load_model
 
-    return load_model(config.draft_model, dtype, progress)
+    return load_model(config.draft_model, dtype, progress, kernels)
 
 
 def make_proposer(

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from optimist.actors.worker.base import Limits
 from optimist.actors.worker.torch_rows import Rows
+from optimist.kernels.choice import TORCH, Kernels
 from optimist.kernels.kv_cache import clear, null_block
 from optimist.messages.base import Column, ints, size
 from optimist.messages.errors import MessageError
@@ -23,14 +24,21 @@ FREE = -1
 class SlotState:
     """On the device, by slot: token ids, tokens computed, block table; and the KV cache.
 
-    more: caches of a proposer, under the same block table.
+    more: caches of a proposer, under the same block table. kernels: the operators that work on it.
 
     On the host, which needs them to check what it is told: the generation in each slot, how many
     blocks its table row holds, and how many of those came from the prefix cache.
     """
 
-    def __init__(self, limits: Limits, cache: Tensor, more: tuple[Tensor, ...] = ()) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        cache: Tensor,
+        more: tuple[Tensor, ...] = (),
+        kernels: Kernels = TORCH,
+    ) -> None:
         self._limits = limits
+        self.kernels = kernels
         self.cache = cache
         self.caches = (cache, *more)
         slots, self.width = limits.max_slots, limits.max_model_len + 1

@@ -11,7 +11,6 @@ from torch import Tensor
 from optimist.actors.worker.torch_rows import Rows, longest
 from optimist.actors.worker.torch_state import SlotState
 from optimist.kernels.metadata import ExactMetadata, Metadata, OptimisticMetadata
-from optimist.kernels.place import place
 from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
 
 
@@ -36,7 +35,7 @@ def step_input(batch: Batch, rows: Rows, state: SlotState) -> StepInput:
     # bound, sizing: columns of the block table to gather; device lengths choose among them
     table = state.block_table[:, : batch.max_blocks].index_select(0, slots)
     size = state.cache.shape[-2]
-    placed = place(state.token_ids, slots, starts, seq_lens, table, size, row=row)
+    placed = state.kernels.place(state.token_ids, slots, starts, seq_lens, table, size, row=row)
     metadata = _metadata(batch, rows, starts, seq_lens, table, placed.kv_slots)
     return StepInput(placed.ids, placed.positions, slots, seq_lens, metadata)
 

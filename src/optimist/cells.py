@@ -136,7 +136,7 @@ def executor_class(config: WorkerConfig) -> type[Executor]:
     module, colon, attribute = path.partition(":")
     if not colon or not module or not attribute:
         raise ConfigError(
-            f"worker.executor: expected auto, native, torch or module:Class, got {path!r}"
+            f"worker.executor: expected auto, native, torch, triton or module:Class, got {path!r}"
         )
     try:
         kind = getattr(import_module(module), attribute)

@@ -71,7 +71,7 @@ async def test_a_device_that_never_answers_fails_the_start_in_time(placement: Pl
             "integer_stage:ASKED",
             "worker.executor: expected a subclass of Executor, got 'integer_stage:ASKED'",
         ),
-        ("torch.nn", "expected auto, native, torch or module:Class, got 'torch.nn'"),
+        ("torch.nn", "expected auto, native, torch, triton or module:Class, got 'torch.nn'"),
     ],
 )
 async def test_an_unknown_executor_is_refused(

@@ -36,8 +36,9 @@ OPTIONS = (
         "--kernels",
         "worker.executor",
         "text",
-        "what computes: the native library, torch, or the first of them that can",
-        ("auto", "native", "torch"),
+        "what computes: the native library, torch, or the first of them that can; triton on a "
+        "CPU is interpreted, for tests",
+        ("auto", "native", "torch", "triton"),
     ),
     engine_option(
         "--quant",

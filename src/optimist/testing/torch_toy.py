@@ -13,6 +13,7 @@ from torch import Tensor
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Executor, Limits, Progress
 from optimist.actors.worker.torch_executor import TorchExecutor
+from optimist.kernels.choice import TORCH, Kernels, triton_kernels
 from optimist.messages.errors import ConfigError
 from optimist.models.base import expected_shapes
 from optimist.models.config import ModelConfig
@@ -48,9 +49,9 @@ def toy_weights(config: ModelConfig = TOY, seed: int = 0) -> ToyWeights:
     }
 
 
-def toy_network(config: ModelConfig = TOY, seed: int = 0) -> Llama:
+def toy_network(config: ModelConfig = TOY, seed: int = 0, kernels: Kernels = TORCH) -> Llama:
     """The toy as the engine's network, in float64."""
-    return Llama(config, _Taken(toy_weights(config, seed)), torch.float64)
+    return Llama(config, _Taken(toy_weights(config, seed)), torch.float64, kernels)
 
 
 def toy_executor(limits: Limits, network: Llama) -> Executor:
@@ -81,7 +82,17 @@ class ToyExecutor(TorchExecutor):
             raise ConfigError(f"executor_options: ToyExecutor has no {sorted(options)}")
         torch.set_num_threads(config.threads or 1)
         progress("toy", 1, 1)
-        return cls(toy_network(replace(TOY, vocab_size=vocab_size), seed), config)
+        shape = replace(TOY, vocab_size=vocab_size)
+        return cls(toy_network(shape, seed, cls.choose_kernels()), config)
+
+
+class TritonToyExecutor(ToyExecutor):
+    """The toy on Triton's kernels, interpreted."""
+
+    @staticmethod
+    def choose_kernels() -> Kernels:
+        """The operators in Triton."""
+        return triton_kernels("cpu")
 
 
 class _Taken:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from draft_driver import Driver
-from toy_device import NEXT_TOKEN, OTHER, PROMPT, executor
+from toy_device import NETWORK, NEXT_TOKEN, OTHER, PROMPT, executor
 
-from optimist.actors.worker import torch_executor
 from optimist.kernels.advance import advance
+from optimist.kernels.choice import TORCH
 from optimist.messages.base import column, floats, ints
 from optimist.messages.slots import Sampling
 from optimist.testing.hand import GREEDY, Hand, Row
@@ -184,7 +184,7 @@ def test_a_device_that_forgets_rejections_is_noticed(monkeypatch: pytest.MonkeyP
         computed, token_ids, slots, queries, rejected, *more = args
         advance(computed, token_ids, slots, queries, rejected * 0, *more)
 
-    monkeypatch.setattr(torch_executor, "advance", forgetful)
+    monkeypatch.setattr(NETWORK, "kernels", TORCH._replace(advance=forgetful))
     driver = started(optimistic=True)
     for _ in range(3):
         driver.decode({slot: wrong(WANT[slot], len(driver.tokens[slot])) for slot in PROMPTS})

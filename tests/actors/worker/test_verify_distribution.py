@@ -18,6 +18,7 @@ from torch import Tensor
 
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.torch_executor import TorchExecutor
+from optimist.kernels.rms_norm import rms_norm
 from optimist.kernels.sampling import Penalties, Rows, distribution
 from optimist.messages.slots import Sampling
 from optimist.models.base import expected_shapes
@@ -124,7 +125,8 @@ def chain() -> Tensor:
     """Logits behind each token, [VOCAB, VOCAB] float64, worked out without a cache."""
     x = TARGET.embed(torch.arange(VOCAB))
     for layer in TARGET._layers:  # noqa: SLF001
-        normed = layer._normed(x, layer._ffn_norm)  # noqa: SLF001
+        eps = TARGET.config.rms_norm_eps
+        normed = rms_norm(x, layer._ffn_norm, eps).to(TARGET.dtype)  # noqa: SLF001
         gate, up = layer._gate_up(normed).chunk(2, -1)  # noqa: SLF001
         x = x + layer._down(torch.nn.functional.silu(gate) * up)  # noqa: SLF001
     return TARGET.logits(x).double()

@@ -1,0 +1,15 @@
+"""The torch executor on Triton's kernels."""
+
+from __future__ import annotations
+
+from optimist.actors.worker.torch_executor import TorchExecutor
+from optimist.kernels.choice import Kernels, triton_kernels
+
+
+class TritonExecutor(TorchExecutor):
+    """Runs what TorchExecutor runs. On a CPU the kernels are interpreted, for tests: minutes a page."""
+
+    @staticmethod
+    def choose_kernels() -> Kernels:
+        """The operators in Triton. Raises ConfigError where it is not installed."""
+        return triton_kernels("cpu")
