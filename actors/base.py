@@ -38,6 +38,14 @@ class Actor(ABC, Generic[M]):
         """Whether it was told to finish what it has, and has finished it."""
         return False
 
+    @property
+    def busy_since(self) -> float | None:
+        """Since when it waits for one piece of work that should end, in seconds of the performance counter.
+
+        None when there is none. An actor that is busy with the same piece for too long is taken for dead.
+        """
+        return None
+
     def started(self) -> None:
         """Called once before the first message: say hello to whom it concerns."""
 

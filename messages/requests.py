@@ -103,6 +103,8 @@ class SchedulerStats(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fie
     last_step_at: seconds of the host's monotonic clock when a step last settled.
     draft_rows: decode rows that ran with at least one draft. drafted_tokens, accepted_tokens: their drafts,
         and those that were right; accepted_at: of these, the first of its row, the second, and so on.
+    step_us, gap_us, batch_us, drafts_us: of all steps, see StepResult. steps_ahead: steps whose batch was
+        there before the device was free.
     """
 
     waiting: int
@@ -121,3 +123,8 @@ class SchedulerStats(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fie
     drafted_tokens: int = 0
     accepted_tokens: int = 0
     accepted_at: tuple[int, ...] = ()
+    step_us: int = 0
+    gap_us: int = 0
+    batch_us: int = 0
+    drafts_us: int = 0
+    steps_ahead: int = 0

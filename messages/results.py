@@ -62,7 +62,8 @@ class StepResult(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=
     drafts_run: drafts the row was verified with, [S]: at most what the plan had room for.
     drafts_held: drafts that wait at the worker for the row's next step, [S], for a scheduler that plans
         no more than there are; empty where drafts are bound to a step when it begins.
-    step_us: how long the step ran on the device, microseconds.
+    step_us: how long the step ran on the device, microseconds. gap_us: how long the device had nothing
+        to do before it. batch_us, drafts_us: of the gap, until the batch came, and then its drafts.
     """
 
     epoch: int
@@ -75,6 +76,9 @@ class StepResult(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=
     drafts_held: Column = EMPTY
     logprobs: Logprobs | None = None
     step_us: int = 0
+    gap_us: int = 0
+    batch_us: int = 0
+    drafts_us: int = 0
 
     def __post_init__(self) -> None:
         rows = size(self.slots)

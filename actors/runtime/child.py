@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
@@ -103,7 +104,7 @@ class _Cell:
             outside = Outside(links, Path(start.directory))
             host = Host(start.actors, self._begin(start, self._line.send), outside)
             async with anyio.create_task_group() as group:
-                group.start_soon(self._beat)
+                group.start_soon(self._beat, host)
                 group.start_soon(self._listen, host, start.actors, group)
                 async with anyio.create_task_group() as lives:
                     for actor in start.actors:
@@ -157,7 +158,12 @@ class _Cell:
             if (message := self._line.receive_nowait()) is not None:
                 return message
 
-    async def _beat(self) -> None:
+    async def _beat(self, host: Host) -> None:
+        """Beat while every actor gets on: one that was busy with the same at the last beat does not."""
+        last = time.perf_counter()
         while True:
-            self._line.send(Beat(incarnation=self._life, cell=self._name))
+            busy = [actor.busy_since for actor in host.actors.values()]
+            if all(since is None or since > last for since in busy):
+                last = time.perf_counter()
+                self._line.send(Beat(incarnation=self._life, cell=self._name))
             await anyio.sleep(BEAT_SECONDS)

@@ -172,6 +172,11 @@ class Core:
             drafted_tokens=drafts.drafted,
             accepted_tokens=drafts.accepted,
             accepted_at=drafts.per_position,
+            step_us=counters.step_us,
+            gap_us=counters.gap_us,
+            batch_us=counters.batch_us,
+            drafts_us=counters.drafts_us,
+            steps_ahead=counters.steps_ahead,
         )
 
     def wait(self, now: float) -> float | None:

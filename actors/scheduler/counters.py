@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from optimist.actors.scheduler.acceptance import Totals
+from optimist.messages.results import StepResult
 
 STATS_INTERVAL = 0.25
 """seconds between two SchedulerStats at the least"""
@@ -28,8 +29,22 @@ class Counters:
     emitted_tokens: int = 0
     wasted_tokens: int = 0
     last_step_at: float = 0.0
+    step_us: int = 0
+    gap_us: int = 0
+    batch_us: int = 0
+    drafts_us: int = 0
+    steps_ahead: int = 0
     drafts: Totals = NO_DRAFTS
     ignored: Counter[str] = field(default_factory=Counter)
+
+    def settled(self, result: StepResult) -> None:
+        """A step settled."""
+        self.steps += 1
+        self.step_us += result.step_us
+        self.gap_us += result.gap_us
+        self.batch_us += result.batch_us
+        self.drafts_us += result.drafts_us
+        self.steps_ahead += not result.batch_us
 
 
 def together(one: Totals, other: Totals) -> Totals:

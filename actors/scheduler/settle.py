@@ -72,7 +72,7 @@ class Settlement:
         self._registry.offer(flight.slots)
         for slot in flight.slots[slots.leaving[flight.slots]].tolist():
             self._departures.settle(slot)
-        self._counters.steps += 1
+        self._counters.settled(result)
         return messages
 
     def _learn(self, length: DraftLength, flight: Flight, news: Brought, step_us: int) -> None:

@@ -12,8 +12,9 @@ import anyio.to_thread
 from optimist.actors.base import Actor
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Executor, Outcome, Ticket
-from optimist.actors.worker.core import StepOrder, Verdict
+from optimist.actors.worker.core import StepOrder, Times, Verdict
 from optimist.actors.worker.desk import Desk, Due
+from optimist.actors.worker.device_clock import DeviceClock
 from optimist.actors.worker.late_drafts import Lack
 from optimist.actors.worker.pulse import Pulse
 from optimist.messages.base import ActorMessage
@@ -72,8 +73,13 @@ class Worker(Actor[Batch | Drafts | Resync]):
         self._executor = executor
         self._running: deque[Running] = deque()
         self._pulse = Pulse()
+        self._clock = DeviceClock()
         self._step_s = FIRST_STEP_S
-        self._idle_since = 0.0
+
+    @property
+    def busy_since(self) -> float | None:
+        """See Actor: a step that does not end is a device that hangs, whatever its thread is doing."""
+        return self._clock.busy_since
 
     def started(self) -> None:
         self._say_capacity()
@@ -89,6 +95,7 @@ class Worker(Actor[Batch | Drafts | Resync]):
                 self.desk.take(message)
             case ExactBatch() | OptimisticBatch():
                 if self._may_run(message):
+                    self._clock.came()
                     self.desk.put(message)
             case _:
                 self.ignored += 1
@@ -96,11 +103,10 @@ class Worker(Actor[Batch | Drafts | Resync]):
 
     def submit(self, due: Due) -> Running:
         """Enqueue a batch on the device. Raises what the executor raises."""
-        submitted = time.perf_counter()
         if due.batch.step == 0:
             self._executor.reset()
         ticket = self._executor.submit(due.batch, due.drafts)
-        return Running(due.batch, ticket, submitted)
+        return Running(due.batch, ticket)
 
     async def run(self, inbox: Inbox[Batch | Drafts | Resync]) -> None:
         """Listen on the loop, compute in one thread, and close the executor when the inbox ends.
@@ -165,23 +171,28 @@ class Worker(Actor[Batch | Drafts | Resync]):
         while not self.desk.waiting or self.desk.lacks() is Lack.RESULT:
             await self._pulse.wait()
         if self.desk.lacks() is Lack.DRAFTS:
+            since = time.perf_counter()
             with anyio.move_on_after(self._patience()):
                 while self.desk.lacks() is Lack.DRAFTS:
                     await self._pulse.wait()
+            self._clock.waited_for_drafts(since)
         due = self.desk.due(give_up=True)
         assert due is not None
+        self._clock.begin()
         return due
 
     async def _tell(self, done: Done) -> None:
-        self._step_s += STEP_WEIGHT * (done.step_us / 1e6 - self._step_s)
-        self.desk.tell(done.batch, done.outcome, done.step_us)
+        self._step_s += STEP_WEIGHT * (done.times.step_us / 1e6 - self._step_s)
+        self.desk.tell(done.batch, done.outcome, done.times)
         self._pulse.beat()
         if self.desk.holds():
+            since = time.perf_counter()
             with anyio.move_on_after(self._patience()):
                 while self.desk.holds():
                     await self._pulse.wait()
                     self.desk.report()
             self.desk.report(give_up=True)
+            self._clock.waited_for_drafts(since)
 
     def _patience(self) -> float:
         """Seconds that drafts are waited for."""
@@ -192,16 +203,14 @@ class Worker(Actor[Batch | Drafts | Resync]):
 
     def _finish(self, running: Running) -> Done:
         outcome = running.ticket.wait()
-        begun, self._idle_since = max(running.submitted, self._idle_since), time.perf_counter()
-        return Done(running.batch, outcome, int(1e6 * (self._idle_since - begun)))
+        return Done(running.batch, outcome, self._clock.end())
 
 
 class Running(NamedTuple):
-    """A step on the device. submitted: seconds of the performance counter."""
+    """A step on the device."""
 
     batch: Batch
     ticket: Ticket
-    submitted: float
 
 
 class Done(NamedTuple):
@@ -209,7 +218,7 @@ class Done(NamedTuple):
 
     batch: Batch
     outcome: Outcome
-    step_us: int
+    times: Times
 
 
 def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:

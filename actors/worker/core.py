@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import NamedTuple
 
 from optimist.actors.worker.base import Outcome
 from optimist.messages.base import EMPTY, column
@@ -45,7 +46,16 @@ class StepOrder:
         return Verdict.ASK
 
 
-def step_result(incarnation: int, batch: Batch, outcome: Outcome, step_us: int) -> StepResult:
+class Times(NamedTuple):
+    """How long a step ran and what the device waited for before, in microseconds: see StepResult."""
+
+    step_us: int
+    gap_us: int = 0
+    batch_us: int = 0
+    drafts_us: int = 0
+
+
+def step_result(incarnation: int, batch: Batch, outcome: Outcome, times: Times) -> StepResult:
     """The message that carries an outcome. It copies, so that the device may reuse its buffers."""
     return StepResult(
         incarnation=incarnation,
@@ -58,5 +68,5 @@ def step_result(incarnation: int, batch: Batch, outcome: Outcome, step_us: int) 
         drafts_run=column(outcome.drafts_run),
         drafts_held=EMPTY if outcome.drafts_held is None else column(outcome.drafts_held),
         logprobs=outcome.logprobs,
-        step_us=step_us,
+        **times._asdict(),
     )

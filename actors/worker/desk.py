@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from optimist.actors.worker.base import Limits, Outcome, RowDrafts
-from optimist.actors.worker.core import step_result
+from optimist.actors.worker.core import Times, step_result
 from optimist.actors.worker.late_drafts import Lack, LateDrafts
 from optimist.messages.base import column
 from optimist.messages.batches import Batch, ExactBatch
@@ -84,9 +84,9 @@ class Desk:
         batch = self._batches.popleft()
         return Due(batch, self.late.bind(batch) if self.late is not None else None)
 
-    def tell(self, batch: Batch, outcome: Outcome, step_us: int) -> None:
+    def tell(self, batch: Batch, outcome: Outcome, times: Times) -> None:
         """The tokens of a step are readable: say so to the proposer, and to the scheduler or later."""
-        result = step_result(self._incarnation, batch, outcome, step_us)
+        result = step_result(self._incarnation, batch, outcome, times)
         if self.late is None:
             self._scheduler.send(result)
             return

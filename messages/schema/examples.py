@@ -162,6 +162,11 @@ _REQUESTS: tuple[Message, ...] = (
         drafted_tokens=13,
         accepted_tokens=14,
         accepted_at=(9, 5),
+        step_us=15,
+        gap_us=16,
+        batch_us=17,
+        drafts_us=18,
+        steps_ahead=19,
     ),
 )
 
@@ -187,6 +192,9 @@ _STEPS: tuple[Message, ...] = (
         drafts_held=column([2, 0]),
         logprobs=_LOGPROBS,
         step_us=1500,
+        gap_us=30,
+        batch_us=20,
+        drafts_us=10,
     ),
     Capacity(
         incarnation=3,

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from optimist.actors.gateway.tokenizer import Tokenizer
     from optimist.actors.runtime.host import AnyActor, Build, Refs
     from optimist.actors.worker.base import Executor
+    from optimist.messages.plans import Plan
+    from optimist.transport.base import Ref
 
 Report = Callable[[Progress], None]
 
@@ -103,11 +105,15 @@ class Cells:
         return Scheduler(
             self._config.scheduler,
             incarnation,
-            builder=refs.to(Scheduler, "builder"),
+            builder=self._to_builder(refs.to(Scheduler, "builder")),
             gateway=refs.to(Scheduler, "gateway"),
             worker=refs.to(Scheduler, "worker"),
             proposer=refs.to(Scheduler, "proposer") if has_proposer(self._config) else None,
         )
+
+    def _to_builder(self, builder: Ref[Plan]) -> Ref[Plan]:
+        """Where the scheduler sends its plans."""
+        return builder
 
     async def _gateway(self, incarnation: int, refs: Refs) -> AnyActor:
         from optimist.actors.gateway.actor import Gateway
@@ -199,8 +205,8 @@ class _Loading:
         anyio.from_thread.run_sync(self._progress, what, done, total)
 
 
-def main() -> NoReturn:
-    """Be a child process: see optimist.actors.runtime.child."""
+def main(cells: type[Cells] = Cells) -> NoReturn:
+    """Be a child process: see optimist.actors.runtime.child. cells: who makes its actors."""
     import msgspec
 
     from optimist.actors.runtime.child import main as child
@@ -208,7 +214,7 @@ def main() -> NoReturn:
 
     def begin(start: Start, report: Report) -> Build:
         config = msgspec.json.decode(start.config, type=EngineConfig)
-        return Cells(config, report).build
+        return cells(config, report).build
 
     child(sys.argv[1:], begin)
 

@@ -39,6 +39,8 @@ class Engine:
     model code; it changes nothing outside itself. Raises ConfigError for a wrong option.
     """
 
+    _cells = "optimist.cells"
+
     def __init__(
         self,
         model: str | os.PathLike[str] | None = None,
@@ -150,7 +152,8 @@ class Engine:
 
         if self._tokenizer is None or ":" not in self.config.worker.executor:
             self.config = with_model(self.config)
-        return bring_up(self.config, self._tokenizer, report=self._progress or ignore)
+        report = self._progress or ignore
+        return bring_up(self.config, self._tokenizer, report=report, module=self._cells)
 
     def __del__(self) -> None:
         life = getattr(self, "_life", None)

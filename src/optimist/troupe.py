@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 Report = Callable[[Progress], None]
 
+CELLS = "optimist.cells"
+"""what a child process runs"""
+
 _DRAIN_LOOK_SECONDS = 0.05
 
 
@@ -108,11 +111,12 @@ async def bring_up(
     *,
     gateway_here: bool = True,
     report: Report = ignore,
+    module: str = CELLS,
 ) -> AsyncIterator[Troupe]:
     """Start every actor; on leaving, stop them in reverse order and remove what they left.
 
     tokenizer: for a gateway in this loop; None loads its model's. gateway_here: as in `layout`.
-    report: told the progress of a start. Raises ConfigError or ModelError for a wrong option or
+    report: told the progress of a start. module: what child processes run. Raises ConfigError or ModelError for a wrong option or
     model, EngineBroken when an actor does not start in time. An exception of the body comes out as
     it is. Leaving is not interrupted by cancellation: the limits of the actors bound it.
     """
@@ -120,7 +124,7 @@ async def bring_up(
     check_contract(config)
     places = layout(config, gateway_here=gateway_here)
     with ExitStack() as stack:
-        orders, outside = _outside(stack, places, config, report)
+        orders, outside = _outside(stack, places, config, report, module)
         host = Host(places.local, Cells(config, report, tokenizer).build, outside)
         children = _children(places, host, orders)
         tree = _tree(config, children)
@@ -172,14 +176,14 @@ def _check_values(config: EngineConfig) -> None:
 
 
 def _outside(
-    stack: ExitStack, places: Layout, config: EngineConfig, report: Report
+    stack: ExitStack, places: Layout, config: EngineConfig, report: Report, module: str
 ) -> tuple[Orders | None, Outside | None]:
     """What child processes need: a directory to meet in, sockets, and what they are told."""
     if not places.remote:
         return None, None
     directory = stack.enter_context(run_directory())
     links = stack.enter_context(Links())
-    orders = Orders(directory, msgspec.json.encode(config), config.hang_timeout, report)
+    orders = Orders(directory, msgspec.json.encode(config), config.hang_timeout, report, module)
     return orders, Outside(links, directory)
 
 

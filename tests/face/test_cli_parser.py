@@ -7,7 +7,7 @@ import pytest
 from optimist import environment
 from optimist.cli import options
 from optimist.cli.main import main
-from optimist.cli.parser import COMMANDS, parse
+from optimist.cli.parser import BENCHES, COMMANDS, parse
 from optimist.cli.settings import sampling_params
 from optimist.environment import VARIABLES, check_environment
 from optimist.messages.errors import ConfigError, InvalidRequest
@@ -83,7 +83,7 @@ def test_a_prompt_may_begin_with_a_dash_behind_two() -> None:
     assert parse(["generate", "--seed", "3", "--", "--seed"]).prompt == "--seed"
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "bench offline", "bench startup", "bench actors"])
+@pytest.mark.parametrize("command", [*COMMANDS, *(f"bench {what}" for what in BENCHES)])
 def test_help_names_every_option(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main([*command.split(), "--help"])

@@ -135,6 +135,19 @@ async def test_past_the_budget_every_open_request_ends_naming_actor_status_and_l
             await Audience(troupe.gateway).followers[0].follow()
 
 
+@pytest.mark.parametrize("placement", ["embedded", "processes"])
+async def test_a_device_that_hangs_while_the_loop_turns_is_killed_and_every_stream_continues(
+    placement: Placement, tmp_path: Path
+) -> None:
+    left = tmp_path / "left"
+    left.write_text("once")
+    options = {"how": "hang", "step": 5, "left": str(left)}
+    hanging = config(placement, executor="integer_stage:Fails", options=options, hang_timeout=1.5)
+    async with bring_up(hanging, ByteTokenizer(272)) as troupe:
+        await right_answers(troupe)
+        assert troupe.restarts == 1
+
+
 async def test_a_worker_that_hangs_is_killed_and_every_stream_continues() -> None:
     placement = config("processes", sleep_ms=2.0, hang_timeout=3.0)
     async with bring_up(placement, ByteTokenizer(272)) as troupe:

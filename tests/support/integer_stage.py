@@ -163,6 +163,8 @@ class Fails(IntegerExecutor):
         lines = self.left.read_text().splitlines() if batch.step == self.at else []
         if lines:
             self.left.write_text("\n".join(lines[1:]))
+            if self.how == "hang":
+                threading.Event().wait()
             os.write(2, b"the device fell off the bus\n")
             if self.how == "raise":
                 raise OSError("no device")

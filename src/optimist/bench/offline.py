@@ -23,12 +23,14 @@ async def measure(engine: Engine, *, requests: int, prompt: int, output: int) ->
     completions: list[int] = []
     async with engine:
         vocabulary = engine.gateway.tokenizer.vocab_size
-        await engine.complete(_prompt(requests, prompt, vocabulary), SamplingParams(max_tokens=2))
+        await engine.complete(
+            distinct_prompt(requests, prompt, vocabulary), SamplingParams(max_tokens=2)
+        )
         begun = time.perf_counter()
 
         async def one(number: int) -> None:
             tokens = 0
-            async for chunk in engine.generate(_prompt(number, prompt, vocabulary), params):
+            async for chunk in engine.generate(distinct_prompt(number, prompt, vocabulary), params):
                 if not tokens and chunk.token_ids:
                     firsts.append(time.perf_counter() - begun)
                 tokens += len(chunk.token_ids)
@@ -55,7 +57,7 @@ async def measure(engine: Engine, *, requests: int, prompt: int, output: int) ->
     }
 
 
-def _prompt(number: int, length: int, vocabulary: int) -> list[int]:
+def distinct_prompt(number: int, length: int, vocabulary: int) -> list[int]:
     """Token ids that no other number shares a prefix with, in the upper half of the vocabulary."""
     low = vocabulary // 2
     return [low + (number * 7919 + at * 104729) % (vocabulary - low) for at in range(length)]

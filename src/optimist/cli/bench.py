@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ def run(parsed: Parsed) -> int:
     match parsed.command:
         case "bench offline":
             result = _offline(parsed)
+        case "bench overlap" | "bench speculation":
+            result = _compared(parsed)
         case "bench startup":
             result = _startup()
         case "bench quality":
@@ -64,13 +67,25 @@ def _offline(parsed: Parsed) -> dict[str, Any]:
             engine, requests=sizes["requests"], prompt=sizes["input"], output=sizes["output"]
         )
 
-    result = anyio.run(work, backend_options={"use_uvloop": find_spec("uvloop") is not None})
+    result = _on_loop(work)
     config = engine.config
     return result | {
         "placement": config.placement,
         "depth": config.scheduler.depth,
         "dtype": config.worker.dtype,
     }
+
+
+def _compared(parsed: Parsed) -> dict[str, Any]:
+    from optimist.bench import overlap, speculation
+
+    measure = (overlap if parsed.command == "bench overlap" else speculation).measure
+    options = engine_options(parsed)
+    return _on_loop(lambda: measure(options))
+
+
+def _on_loop(work: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+    return anyio.run(work, backend_options={"use_uvloop": find_spec("uvloop") is not None})
 
 
 def _startup() -> dict[str, Any]:

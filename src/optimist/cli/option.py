@@ -16,7 +16,11 @@ GENERATE, SERVE, OFFLINE = ("generate",), ("serve",), ("bench offline",)
 MEASURES = ("bench quality", "bench floor")
 """commands without an engine"""
 
-JSON = ("generate", "bench offline", "bench startup", "bench actors", *MEASURES, "doctor")
+COMPARED = ("bench overlap", "bench speculation")
+"""commands that run engines of their own, side by side or in turn"""
+
+_BENCHES = ("bench startup", "bench actors", *COMPARED, *MEASURES)
+JSON = ("generate", "bench offline", *_BENCHES, "doctor")
 
 
 class Option(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Any
 from optimist.cli.bench_options import BENCH
 from optimist.cli.drafting_options import DRAFTING
 from optimist.cli.option import (
+    COMPARED,
     GENERATE,
     JSON,
     MEASURES,
@@ -23,7 +24,7 @@ OPTIONS = (
         "gateway.model worker.model",
         "text",
         "path of a GGUF file or Hugging Face folder to serve; empty is the installed default model",
-        also=MEASURES,
+        also=(*COMPARED, *MEASURES),
     ),
     engine_option(
         "--dtype",
@@ -115,7 +116,7 @@ OPTIONS = (
         "worker.threads",
         "int",
         "threads that compute; not given: one for each processor",
-        also=MEASURES,
+        also=(*COMPARED, *MEASURES),
     ),
     engine_option(
         "--start-timeout",
@@ -142,7 +143,7 @@ OPTIONS = (
         "--hang-timeout",
         "hang_timeout",
         "float",
-        "seconds of silence after which a process counts as dead",
+        "seconds of silence, or of one step, after which a process counts as dead",
     ),
     serve_option("--host", "host", "text", "address that HTTP listens on"),
     serve_option("--port", "port", "int", "port that HTTP listens on; 0 takes a free one"),

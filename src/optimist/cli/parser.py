@@ -20,6 +20,8 @@ COMMANDS = {
 }
 BENCHES = {
     "offline": "throughput of many requests sent at once",
+    "overlap": "what the device waits for while many requests run",
+    "speculation": "what drafts gain and cost, against none",
     "startup": "import, version, first token and memory of each placement",
     "quality": "perplexity and agreement with float32 of each format of weights",
     "floor": "memory bandwidth, and the decode step that it allows",

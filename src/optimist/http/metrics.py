@@ -31,6 +31,13 @@ _COUNTERS = {
     "draft_rows": "rows of steps that were verified with drafts",
     "drafted_tokens": "drafts verified",
     "accepted_tokens": "drafts that were right",
+    "steps_ahead": "steps whose batch was there before the device was free",
+}
+_TIMES = {
+    "step": "in which the device computed",
+    "gap": "in which the device had nothing to do between two steps",
+    "batch": "of the gaps, until the next batch was there",
+    "drafts": "of the gaps, in which the next batch waited for drafts",
 }
 
 
@@ -94,6 +101,9 @@ class _Engine(Collector):
             yield GaugeMetricFamily(f"optimist_{name}", about, value=getattr(stats, name))
         for name, about in _COUNTERS.items():
             yield CounterMetricFamily(f"optimist_{name}", about, value=getattr(stats, name))
+        for name, about in _TIMES.items():
+            seconds = getattr(stats, f"{name}_us") / 1e6
+            yield CounterMetricFamily(f"optimist_{name}_seconds", f"time {about}", value=seconds)
         places = CounterMetricFamily(
             "optimist_accepted_at",
             "drafts that were right, by place in their row",

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from optimist.actors.worker.actor import Running
 from optimist.actors.worker.base import Executor
+from optimist.actors.worker.core import Times
 from optimist.actors.worker.late_drafts import Lack
 from optimist.messages.base import ActorMessage
 from optimist.messages.errors import OptimistError
@@ -196,7 +197,7 @@ class World:
             case "device":
                 running = self.running.popleft()
                 desk = self.actors["worker"].desk
-                desk.tell(running.batch, running.ticket.wait(), self.rng.randint(500, 3000))
+                desk.tell(running.batch, running.ticket.wait(), Times(self.rng.randint(500, 3000)))
                 self._submit()
             case "patience":
                 self.actors["worker"].desk.report(give_up=True)

@@ -12,6 +12,7 @@ import pytest
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.actor import Worker
 from optimist.actors.worker.base import Executor, Limits, Outcome, Progress, RowDrafts, Ticket
+from optimist.actors.worker.core import Times
 from optimist.messages.base import ints
 from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
 from optimist.messages.control import Resync
@@ -242,7 +243,7 @@ def test_without_a_loop_a_batch_is_due_when_it_is_its_turn() -> None:
     due = worker.desk.due()
     assert due is not None and due.drafts is None and worker.desk.due() is None
     running = worker.submit(due)
-    worker.desk.tell(running.batch, running.ticket.wait(), 7)
+    worker.desk.tell(running.batch, running.ticket.wait(), Times(7))
     resync, result = (harness.scheduler.receive_nowait() for _ in range(2))
     assert isinstance(resync, Resync) and isinstance(result, StepResult)
     assert (result.step, result.step_us, result.drafts_held) == (0, 7, b"")

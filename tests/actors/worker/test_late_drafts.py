@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from optimist.actors.worker.base import Limits, Outcome
+from optimist.actors.worker.core import Times
 from optimist.actors.worker.desk import Desk
 from optimist.actors.worker.late_drafts import SILENT, UNANSWERED, Lack
 from optimist.messages.base import column, ints
@@ -119,7 +120,7 @@ class Bench:
             drafts_run=np.array([len(row) - 1 for row in tokens], np.int32),
             logprobs=None,
         )
-        self.desk.tell(batch, outcome, 10)
+        self.desk.tell(batch, outcome, Times(10))
 
     def drafts(self, after: int, rows: dict[int, list[int]], **changes: Any) -> None:
         """Drafts by slot came."""

@@ -1,0 +1,54 @@
+"""What `bench overlap` and `bench speculation` say of engines on a device that takes no time to load."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from optimist.bench.overlap import SlowEngine, steady
+from optimist.bench.slow_planning import DELAY_S
+from optimist.bench.speculation import Task, compare
+from optimist.engine import Engine
+from optimist.messages.params import SamplingParams
+from optimist.testing.byte_tokenizer import ByteTokenizer
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+INTEGERS = "optimist.testing.integer_model:IntegerExecutor"
+STEPS = 60
+
+
+def engine(kind: type[Engine] = Engine, sleep_ms: float = 0.0, **options: Any) -> Engine:
+    device = {"vocab_size": 272, "sleep_ms": sleep_ms}
+    return kind(executor=INTEGERS, executor_options=device, tokenizer=ByteTokenizer(272), **options)
+
+
+async def test_a_delay_of_plans_is_waited_for_where_the_next_is_made_behind_the_result() -> None:
+    late = await steady(engine(SlowEngine, placement="processes", depth=1), requests=4, steps=STEPS)
+    assert late.batch_us / late.steps >= 1e6 * DELAY_S
+    assert late.steps >= STEPS and late.steps_ahead == 0
+    shares = late.shares()
+    assert shares["waits_for_batch"] > shares["waits_for_drafts"] == shares["batch_ahead"] == 0
+
+
+async def test_steps_are_ahead_where_the_device_takes_longer_than_the_plan() -> None:
+    made = await steady(
+        engine(SlowEngine, sleep_ms=12.0, placement="processes", depth=2), requests=4, steps=STEPS
+    )
+    assert made.step_us / made.steps >= 12_000
+    assert made.steps_ahead > made.steps // 2
+
+
+async def test_pairs_are_compared_by_their_ratios() -> None:
+    params = SamplingParams(max_tokens=8, temperature=0)
+    chats = [[{"role": "user", "content": text}] for text in "abc"]
+    async with (
+        engine(placement="inline") as plain,
+        engine(placement="inline", sleep_ms=5.0, proposer="ngram") as slow,
+    ):
+        made = await compare(plain, slow, Task(chats, params, at_once=2), pairs=2)
+    low, high = made["ratio_range"]
+    assert 0 < low <= made["ratio_quartiles"][0] <= made["ratio"] <= made["ratio_quartiles"][1]
+    assert made["ratio"] <= high < 1
+    assert made["accepted"] <= made["drafted"]
