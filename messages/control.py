@@ -71,6 +71,8 @@ class Stop(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 class Fault(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """Actor to supervisor when it fails, and supervisor to gateway when an actor is lost.
 
+    To the worker too, when the proposer is.
+
     actor: who failed. reason: exception or exit status, and the last words on its stderr.
     kind: class name of the exception, "" where there was none.
     final: beyond the restart budget: the engine ends.
@@ -85,7 +87,10 @@ class Fault(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
 
 class Restarted(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """Supervisor to gateway, when a lost actor is ready again: health turns green."""
+    """Supervisor to gateway, when a lost actor is ready again: health turns green.
+
+    To the worker too, when the proposer is.
+    """
 
     actor: str
 

@@ -76,6 +76,11 @@ def die_with_parent(parent: int) -> None:
         leave(_ORPHANED)
 
 
+def concerns_worker(message: ToChild) -> bool:
+    """Whether the worker is to know: it waits for the drafts of a proposer that lives."""
+    return isinstance(message, Fault | Restarted) and message.actor == "proposer"
+
+
 def leave(status: int) -> NoReturn:
     """End at once: no thread, device library or exit handler can keep this process."""
     for stream in (sys.stdout, sys.stderr):
@@ -139,6 +144,8 @@ class _Cell:
                         host.end(actor)
                 case (Fault() | Restarted() | Drain()) as message:
                     host.tell("gateway", message)
+                    if concerns_worker(message):
+                        host.tell("worker", message)
                     if isinstance(message, Drain):
                         group.start_soon(self._see_drained, host)
                 case Start():

@@ -19,10 +19,12 @@ from optimist.actors.worker.late_drafts import Lack
 from optimist.actors.worker.pulse import Pulse
 from optimist.messages.base import ActorMessage
 from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
-from optimist.messages.control import Resync
+from optimist.messages.control import Fault, Restarted, Resync
 from optimist.messages.drafting import Accepted, Drafts
 from optimist.messages.results import Capacity, StepResult
 from optimist.transport.base import Inbox, Ref
+
+WorkerMessage = Batch | Drafts | Resync | Fault | Restarted
 
 FIRST_STEP_S = 0.01
 """what a step is taken to last before one was measured"""
@@ -31,7 +33,7 @@ STEP_WEIGHT = 0.2
 """of the newest step in the measured time of a step"""
 
 
-class Worker(Actor[Batch | Drafts | Resync]):
+class Worker(Actor[WorkerMessage]):
     """Owns the device. An exception of the executor ends it: the supervisor starts another.
 
     With a loop: `run`. Without: `receive` messages; while something is `due`, `submit` it; wait for its
@@ -44,6 +46,8 @@ class Worker(Actor[Batch | Drafts | Resync]):
         OptimisticBatch,
         Drafts,
         Resync,
+        Fault,
+        Restarted,
     )
     emits: ClassVar[tuple[tuple[str, type[ActorMessage]], ...]] = (
         ("scheduler", StepResult),
@@ -85,10 +89,12 @@ class Worker(Actor[Batch | Drafts | Resync]):
         self._say_capacity()
         self.desk.greet()
 
-    def receive(self, message: Batch | Drafts | Resync) -> None:
+    def receive(self, message: WorkerMessage) -> None:
         match message:
-            case Resync(actor="proposer"):
+            case Resync(actor="proposer") | Restarted(actor="proposer"):
                 self.desk.greet()
+            case Fault(actor="proposer"):
+                self.desk.bury()
             case Resync():
                 self._say_capacity()
             case Drafts():
@@ -108,7 +114,7 @@ class Worker(Actor[Batch | Drafts | Resync]):
         ticket = self._executor.submit(due.batch, due.drafts)
         return Running(due.batch, ticket)
 
-    async def run(self, inbox: Inbox[Batch | Drafts | Resync]) -> None:
+    async def run(self, inbox: Inbox[WorkerMessage]) -> None:
         """Listen on the loop, compute in one thread, and close the executor when the inbox ends.
 
         A device that is still busy when `submit` returns is waited for in a second thread, so that

@@ -61,6 +61,11 @@ class Desk:
             self.late.heard()
             self._proposer.send(Capacity(incarnation=self._incarnation, **self._limits._asdict()))
 
+    def bury(self) -> None:
+        """The proposer has died: what waits for its drafts waits no longer."""
+        if self.late is not None:
+            self.late.died()
+
     def put(self, batch: Batch) -> None:
         """A batch whose turn it is, behind those that wait."""
         self._batches.append(batch)

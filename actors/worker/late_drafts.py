@@ -52,6 +52,7 @@ class LateDrafts:
     _told: int
     _answered: int
     _asked: deque[int]
+    _dead: bool = False
 
     def __init__(self, limits: Limits) -> None:
         self.dropped: Counter[str] = Counter()
@@ -124,7 +125,7 @@ class LateDrafts:
         slots = outcome.slots
         starts = self._known[slots]
         self._known[slots] += outcome.token_counts
-        if not slots.size or len(self._asked) >= UNANSWERED:
+        if self._dead or not slots.size or len(self._asked) >= UNANSWERED:
             return None
         self._asked.append(batch.step)
         return Accepted(
@@ -147,7 +148,12 @@ class LateDrafts:
     def heard(self) -> None:
         """A proposer begins to live: what an earlier one was told is not going to be answered."""
         self._asked.clear()
-        self.silent = 0
+        self._dead, self.silent = False, 0
+
+    def died(self) -> None:
+        """There is no proposer: nothing is waited for, and nobody is told, until one begins to live."""
+        self._asked.clear()
+        self._dead = True
 
     def hold(self, slots: Column) -> Ints:
         """How many drafts there are for the next step of each of these slots, [S]: from now on no others."""

@@ -12,7 +12,7 @@ import msgspec
 
 from optimist.actors.config import EngineConfig
 from optimist.actors.contract import check_contract
-from optimist.actors.runtime.child import BEAT_SECONDS
+from optimist.actors.runtime.child import BEAT_SECONDS, concerns_worker
 from optimist.actors.runtime.children import Child, LocalChild, Orders, ProcessChild
 from optimist.actors.runtime.host import Host, Outside
 from optimist.actors.runtime.placement import DISPENSABLE, STARTING_ORDER, Layout, layout
@@ -136,7 +136,7 @@ async def bring_up(
                     tree,
                     children,
                     group,
-                    lambda message: _tell_gateway(host, children, message),
+                    lambda message: _tell(host, children, message),
                     start_timeout=config.start_timeout,
                 )
                 try:
@@ -229,6 +229,17 @@ def _fix_doors(config: EngineConfig, children: tuple[Child, ...]) -> None:
             )
             fixed = msgspec.structs.replace(config, gateway=gateway)
             child.tell_next(msgspec.json.encode(fixed))
+
+
+def _tell(host: Host, children: tuple[Child, ...], message: Fault | Restarted) -> None:
+    """Say who has died or lives again: to the gateway, and of a proposer to the worker too."""
+    _tell_gateway(host, children, message)
+    if not concerns_worker(message):
+        return
+    for child in children:
+        if isinstance(child, ProcessChild) and "worker" in child.actors:
+            child.tell(message)
+    host.tell("worker", message)
 
 
 def _tell_gateway(
