@@ -39,6 +39,18 @@ class TokenLogprob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     top: tuple[Alternative, ...] = ()
 
 
+class PromptToken(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A token of the prompt, how likely it was behind those before it, and what was likelier.
+
+    logprob: natural log probability; None for the first, before which there is nothing.
+    """
+
+    id: int
+    token: str
+    logprob: float | None
+    top: tuple[Alternative, ...] = ()
+
+
 class Usage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Tokens of a request. cached_tokens: prompt tokens that came from the prefix cache."""
 
@@ -126,6 +138,14 @@ class Delta(Message, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=F
     logprobs: tuple[TokenLogprob, ...] | None = None
 
 
+class PromptLogprobs(Message, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Gateway to client that asked: the next tokens of the prompt, all before the first Delta with tokens."""
+
+    request: str
+    choice: int = 0
+    tokens: tuple[PromptToken, ...]
+
+
 class Finished(Message, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """Gateway to client: this continuation is complete. text: the last of it, after every Delta."""
 
@@ -163,4 +183,4 @@ class Pong(Message, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=Fa
 
 
 ClientMessage = ClientHello | Generate | CancelRequest | Resume | StatsRequest | Ping
-ServerMessage = ServerHello | Delta | Finished | Failed | Stats | Pong
+ServerMessage = ServerHello | PromptLogprobs | Delta | Finished | Failed | Stats | Pong

@@ -9,7 +9,7 @@ import msgspec
 from optimist.messages.errors import InvalidRequest
 
 _WHOLE, _NUMBER = (int,), (int, float)
-_WHOLES = ("max_tokens", "top_k", "seed", "min_tokens", "logprobs", "n")
+_WHOLES = ("max_tokens", "top_k", "seed", "min_tokens", "logprobs", "prompt_logprobs", "n")
 _NUMBERS = (
     "temperature",
     "top_p",
@@ -18,7 +18,7 @@ _NUMBERS = (
     "frequency_penalty",
     "repetition_penalty",
 )
-_OPTIONAL = ("max_tokens", "seed", "logprobs")
+_OPTIONAL = ("max_tokens", "seed", "logprobs", "prompt_logprobs")
 
 MAX_LOGPROBS = 20
 MAX_N = 64
@@ -28,13 +28,14 @@ MAX_STOPS = 16
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How to choose tokens, and when to stop.
 
-    max_tokens: None means as many as the context allows.
+    max_tokens: None means as many as the context allows; 0 is for prompt_logprobs alone.
     temperature: 0 is greedy. top_k: 0 is off. seed: None draws one, which the result reports.
     stop: strings that end the text; they are not part of it.
     stop_token_ids: ids that end the request like the model's own end token; they are not part of the text.
     ignore_eos: go on after the model's end token. min_tokens: no end before so many tokens.
     logit_bias: id to value added to its logit, within [-100, 100].
     logprobs: alternatives reported with each token, 0 to 20; None reports nothing.
+    prompt_logprobs: the same for the tokens of the prompt, which is then computed without the prefix cache.
     n: continuations of the same prompt.
 
     Raises InvalidRequest, naming the field, when a value is of another type or out of range.
@@ -55,13 +56,12 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     repetition_penalty: float = 1.0
     logit_bias: dict[int, float] = {}
     logprobs: int | None = None
+    prompt_logprobs: int | None = None
     n: int = 1
 
     def __post_init__(self) -> None:
         _check_types(self)
-        _check(
-            "max_tokens", self.max_tokens is None or self.max_tokens >= 1, ">= 1", self.max_tokens
-        )
+        _check_max_tokens(self.max_tokens, scored=self.prompt_logprobs is not None)
         _check_range("temperature", self.temperature, 0.0, 100.0)
         _check("top_k", 0 <= self.top_k < 2**31, "0 (off) or a count", self.top_k)
         _check("top_p", math.isfinite(self.top_p) and 0 < self.top_p <= 1, "in (0, 1]", self.top_p)
@@ -97,12 +97,10 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         for token, value in self.logit_bias.items():
             _check(f"logit_bias.{token}", 0 <= token < 2**31, "a token id", token)
             _check_range(f"logit_bias.{token}", value, -100.0, 100.0)
-        _check(
-            "logprobs",
-            self.logprobs is None or 0 <= self.logprobs <= MAX_LOGPROBS,
-            f"in [0, {MAX_LOGPROBS}]",
-            self.logprobs,
-        )
+        for name in ("logprobs", "prompt_logprobs"):
+            value = getattr(self, name)
+            good = value is None or 0 <= value <= MAX_LOGPROBS
+            _check(name, good, f"in [0, {MAX_LOGPROBS}]", value)
         _check("n", 1 <= self.n <= MAX_N, f"in [1, {MAX_N}]", self.n)
 
 
@@ -124,6 +122,12 @@ def _check_types(params: SamplingParams) -> None:
     for token, value in params.logit_bias.items():
         _check("logit_bias", _is(token, _WHOLE), "token ids as keys", token)
         _check(f"logit_bias.{token}", _is(value, _NUMBER), "a number", value)
+
+
+def _check_max_tokens(value: int | None, *, scored: bool) -> None:
+    least = 0 if scored else 1
+    expected = f">= {least}" if scored or value != 0 else ">= 1, or 0 with prompt_logprobs"
+    _check("max_tokens", value is None or value >= least, expected, value)
 
 
 def _each(values: object, kinds: tuple[type, ...]) -> bool:

@@ -20,6 +20,7 @@ class Admit(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True,
     deadline: seconds of the host's monotonic clock, after which it is not worth computing.
     priority: smaller runs earlier. cache_salt: requests share cached prefixes only within one salt.
     stop_ids: end the request when chosen (the last token is delivered), [S].
+    max_tokens: 0 for one that only wants the log-probabilities of its prompt.
     """
 
     request: int
@@ -85,6 +86,18 @@ class Tokens(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def __post_init__(self) -> None:
         check_non_negative("Tokens", {"token_ids": self.token_ids})
+
+
+class Scored(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Scheduler to gateway, when log-probabilities of prompt tokens have settled; before all Tokens.
+
+    first: number of the first such token in the prompt, >= 1: the first of all has none. Repeats are
+    dropped, a gap is refused. logprobs: of this token and those behind it; every one is listed.
+    """
+
+    request: int
+    first: int
+    logprobs: Logprobs
 
 
 class Retired(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):

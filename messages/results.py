@@ -54,10 +54,45 @@ class Logprobs(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=F
         )
 
 
+class PromptScores(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Log-probabilities of prompt tokens that a step computed, of the rows that asked for them.
+
+    slots, generations: [P]. firsts: number of each row's first such token in its prompt, >= 1, [P].
+    logprobs: of all of them, row by row; `counts` of them belong to each row, [P].
+    """
+
+    slots: Column = EMPTY
+    generations: Column = EMPTY
+    firsts: Column = EMPTY
+    counts: Column = EMPTY
+    logprobs: Logprobs
+
+    def __post_init__(self) -> None:
+        rows = size(self.slots)
+        check_columns(
+            "PromptScores",
+            {
+                "generations": (self.generations, rows),
+                "firsts": (self.firsts, rows),
+                "counts": (self.counts, rows),
+                "logprobs.tokens": (self.logprobs.tokens, int(ints(self.counts).sum())),
+            },
+        )
+        check_non_negative(
+            "PromptScores",
+            {
+                "slots": self.slots,
+                "generations": self.generations,
+                "firsts": self.firsts,
+                "counts": self.counts,
+            },
+        )
+
+
 class StepResult(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """Worker to scheduler, once for each batch, when its tokens have become readable.
 
-    Only rows that sampled are listed. slots, generations: [S].
+    Only rows that sampled are listed, and in `prompt` those that asked for it. slots, generations: [S].
     token_counts: tokens accepted on the row, the bonus token included, [S]; token_ids: [sum].
     drafts_run: drafts the row was verified with, [S]: at most what the plan had room for.
     drafts_held: drafts that wait at the worker for the row's next step, [S], for a scheduler that plans
@@ -75,6 +110,7 @@ class StepResult(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=
     drafts_run: Column = EMPTY
     drafts_held: Column = EMPTY
     logprobs: Logprobs | None = None
+    prompt: PromptScores | None = None
     step_us: int = 0
     gap_us: int = 0
     batch_us: int = 0

@@ -25,6 +25,7 @@ class Sampling(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=F
     bias_ids [N], bias_values [N]: added to the logits of these tokens.
     min_tokens: until so many are emitted, `stop_ids` [S] cannot be chosen.
     logprobs: how many alternatives to report beside the chosen token; -1 reports nothing.
+    prompt_logprobs: the same for each token of the prompt but the first.
     """
 
     temperature: float
@@ -40,6 +41,7 @@ class Sampling(Part, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=F
     min_tokens: int = 0
     stop_ids: Column = EMPTY
     logprobs: int = -1
+    prompt_logprobs: int = -1
 
     def __post_init__(self) -> None:
         check_columns("Sampling", {"bias_values": (self.bias_values, size(self.bias_ids))})

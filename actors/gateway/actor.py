@@ -9,11 +9,11 @@ from typing import ClassVar
 
 from optimist.actors.base import Actor
 from optimist.actors.config import GatewayConfig
+from optimist.actors.gateway.arrivals import Arrivals
 from optimist.actors.gateway.continuation import Continuation
 from optimist.actors.gateway.feed import Feed
 from optimist.actors.gateway.health import Counts, Health, Pulse
 from optimist.actors.gateway.intake import Intake
-from optimist.actors.gateway.journal import Entry
 from optimist.actors.gateway.outbox import Outbox
 from optimist.actors.gateway.roster import Roster
 from optimist.actors.gateway.seeds import draw
@@ -31,14 +31,22 @@ from optimist.messages.errors import (
     ProblemError,
     raised,
 )
-from optimist.messages.requests import Admit, Cancel, Grant, Retired, SchedulerStats, Tokens
+from optimist.messages.requests import (
+    Admit,
+    Cancel,
+    Grant,
+    Retired,
+    SchedulerStats,
+    Scored,
+    Tokens,
+)
 from optimist.transport.base import Inbox, Ref
 
 RETRY_AFTER = 1.0
 LOOK_AROUND = 0.25
 """seconds after which a stream that became garbage is noticed at the latest"""
 
-GatewayInbox = Tokens | Retired | Resync | SchedulerStats | Fault | Restarted | Drain
+GatewayInbox = Scored | Tokens | Retired | Resync | SchedulerStats | Fault | Restarted | Drain
 
 
 class Gateway(Actor[GatewayInbox]):
@@ -50,6 +58,7 @@ class Gateway(Actor[GatewayInbox]):
 
     name: ClassVar[str] = "gateway"
     accepts: ClassVar[tuple[type[ActorMessage], ...]] = (
+        Scored,
         Tokens,
         Retired,
         Resync,
@@ -90,6 +99,7 @@ class Gateway(Actor[GatewayInbox]):
             draw=draw,
         )
         self._roster = Roster(self._outbox, self.counts)
+        self._arrivals = Arrivals(self._roster, self._outbox, self.counts)
         self._abandoned: deque[Feed] = deque()
         self._hooks = Hooks(
             self._taken, self._roster.leave, self._roster.cancel, self._abandoned.append
@@ -167,12 +177,11 @@ class Gateway(Actor[GatewayInbox]):
     def receive(self, message: GatewayInbox) -> None:
         """Take one message. Those of a scheduler that has been replaced are ignored."""
         match message:
-            case Tokens() | Retired() | SchedulerStats() if self._from_the_dead(message):
+            case Scored() | Tokens() | Retired() | SchedulerStats() if self._from_the_dead(message):
                 self.counts.stale += 1
-            case Tokens():
-                self._on_tokens(message)
-            case Retired():
-                self._on_retired(message)
+            case Scored() | Tokens() | Retired():
+                if self._arrivals.take(message):
+                    self._pulse.beat(self._clock())
             case SchedulerStats():
                 self._on_stats(message)
             case Resync():
@@ -232,28 +241,6 @@ class Gateway(Actor[GatewayInbox]):
         self.counts.admitted += 1
         return Stream(feed, self._hooks, feed.continuations[0].entry.seed, len(prompt_ids))
 
-    def _on_tokens(self, tokens: Tokens) -> None:
-        if (live := self._roster.get(tokens.request)) is None:
-            self.counts.stale += 1
-            return
-        continuation, feed = live
-        if (skip := continuation.entry.repeated(tokens)) is None:
-            self.counts.gaps += 1
-            self._roster.broken(tokens.request, _missing(continuation.entry, tokens))
-            return
-        self._pulse.beat(self._clock())
-        if (cut := continuation.push(tokens, skip)) is not None:
-            self._outbox.cancel(tokens.request, cut.keep)
-        if continuation.end is not None:
-            self._roster.finished(continuation)
-        feed.offer(continuation)
-
-    def _on_retired(self, retired: Retired) -> None:
-        if retired.request in self._roster:
-            self._roster.retired(retired.request, retired.problem)
-        else:
-            self.counts.stale += 1
-
     def _on_stats(self, stats: SchedulerStats) -> None:
         self.scheduler_stats = stats
         self._intake.max_model_len = stats.max_model_len
@@ -278,16 +265,8 @@ class Gateway(Actor[GatewayInbox]):
         return message.incarnation < known
 
     def _busy(self) -> bool:
-        return any(entry.allowed > len(entry.delivered) for entry in self._roster)
+        return any(entry.busy for entry in self._roster)
 
     def _taken(self, continuation: Continuation) -> None:
         if continuation.entry.request in self._roster:
             self._outbox.grant(continuation.entry)
-
-
-def _missing(entry: Entry, tokens: Tokens) -> Problem:
-    expected = len(entry.delivered)
-    return Problem(
-        code="request_failed",
-        message=f"tokens are missing: expected index {expected}, got {tokens.index}",
-    )

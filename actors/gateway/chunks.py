@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import msgspec
 
-from optimist.messages.client import TokenLogprob, Usage
+from optimist.messages.client import PromptToken, TokenLogprob, Usage
 from optimist.messages.requests import FinishReason
+
+T = TypeVar("T")
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +33,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     text: what can be shown now; it may lag behind token_ids by an unfinished character or by what
     could still become a stop string. The ids that spell a stop are in token_ids, but not in text.
     logprobs: one entry a token, where they were asked for.
+    prompt_logprobs: the next tokens of the prompt, where they were asked for; before the first of token_ids.
     end: on the last chunk of its continuation, whose token_ids may be empty.
     """
 
@@ -38,6 +42,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     token_ids: tuple[int, ...] = ()
     text: str = ""
     logprobs: tuple[TokenLogprob, ...] | None = None
+    prompt_logprobs: tuple[PromptToken, ...] | None = None
     end: Ending | None = None
 
     @property
@@ -62,6 +67,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     token_ids: tuple[int, ...]
     logprobs: tuple[TokenLogprob, ...] | None
+    prompt_logprobs: tuple[PromptToken, ...] | None = None
     end: Ending
 
 
@@ -88,6 +94,11 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     def logprobs(self) -> tuple[TokenLogprob, ...] | None:
         """Log probabilities of the first continuation, one entry a token."""
         return self.choices[0].logprobs
+
+    @property
+    def prompt_logprobs(self) -> tuple[PromptToken, ...] | None:
+        """How likely the prompt's tokens were, one entry each; the first has none."""
+        return self.choices[0].prompt_logprobs
 
     @property
     def finish_reason(self) -> FinishReason:
@@ -125,14 +136,20 @@ def total_usage(usages: Sequence[Usage]) -> Usage:
     )
 
 
+def joined(parts: Iterable[tuple[T, ...] | None]) -> tuple[T, ...] | None:
+    """All entries of what is there, in order; None when nothing is."""
+    there = [part for part in parts if part is not None]
+    return tuple(entry for part in there for entry in part) if there else None
+
+
 def _join(parts: list[Chunk]) -> Choice:
     end = parts[-1].end
     if end is None:
         raise ValueError(f"complete: continuation {parts[-1].choice} has no last chunk")
-    logprobs = [part.logprobs for part in parts if part.logprobs is not None]
     return Choice(
         text="".join(part.text for part in parts),
         token_ids=tuple(token for part in parts for token in part.token_ids),
-        logprobs=tuple(entry for some in logprobs for entry in some) if logprobs else None,
+        logprobs=joined(part.logprobs for part in parts),
+        prompt_logprobs=joined(part.prompt_logprobs for part in parts),
         end=end,
     )

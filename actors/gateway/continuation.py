@@ -8,13 +8,13 @@ from typing import NamedTuple
 from optimist.actors.gateway.chunks import Chunk, Ending
 from optimist.actors.gateway.detokenize import Detokenizer
 from optimist.actors.gateway.journal import Entry
-from optimist.actors.gateway.logprobs import read_logprobs
+from optimist.actors.gateway.logprobs import first_token, read_logprobs, read_scores
 from optimist.actors.gateway.stop_strings import StopStrings
 from optimist.actors.gateway.tokenizer import Tokenizer
-from optimist.messages.base import ints
+from optimist.messages.base import ints, size
 from optimist.messages.client import TokenLogprob, Usage
 from optimist.messages.params import SamplingParams
-from optimist.messages.requests import FinishReason, Tokens
+from optimist.messages.requests import FinishReason, Scored, Tokens
 
 
 class Cut(NamedTuple):
@@ -47,14 +47,18 @@ class Continuation:
         self._stop_ids = frozenset(params.stop_token_ids)
         self._min_tokens = params.min_tokens
         self._logprobs: list[TokenLogprob] | None = None if params.logprobs is None else []
+        self._scores = None if params.prompt_logprobs is None else [first_token(tokenizer, entry)]
+        self._scores_taken = 1
         self._shown: list[str] = []
         self._end_taken = False
 
     @property
     def pending(self) -> bool:
         """Whether there is something to take."""
-        return len(self.entry.delivered) > self.entry.taken or bool(
-            self._shown or (self.end and not self._end_taken)
+        return (
+            len(self.entry.delivered) > self.entry.taken
+            or self.entry.scored > self._scores_taken
+            or bool(self._shown or (self.end and not self._end_taken))
         )
 
     def push(self, tokens: Tokens, skip: int) -> Cut | None:
@@ -73,6 +77,13 @@ class Continuation:
             self.finish(tokens.finish)
         return None
 
+    def score(self, scored: Scored, skip: int) -> None:
+        """Take log-probabilities of the prompt behind the first `skip`."""
+        ids = self.entry.prompt_ids[scored.first : scored.first + size(scored.logprobs.tokens)]
+        if self._scores is not None:
+            self._scores += read_scores(self._tokenizer, ids, scored.logprobs)[skip:]
+        self.entry.scored += len(ids) - skip
+
     def finish(self, reason: FinishReason) -> None:
         """End it with what is there. Text that was held back is shown now."""
         if self._text is not None:
@@ -89,11 +100,14 @@ class Continuation:
             token_ids=tuple(ids[start:]),
             text="".join(self._shown),
             logprobs=None if self._logprobs is None else tuple(self._logprobs),
+            prompt_logprobs=tuple(self._scores) if self._scores else None,
             end=self.end,
         )
         self.entry.taken = len(ids)
         self._shown.clear()
         self._logprobs = None if self._logprobs is None else []
+        self._scores = None if self._scores is None else []
+        self._scores_taken = self.entry.scored
         self._end_taken = self.end is not None
         return chunk
 

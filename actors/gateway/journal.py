@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from optimist.messages.base import column, size
-from optimist.messages.requests import Admit, Tokens
+from optimist.messages.base import column, ints, size
+from optimist.messages.requests import Admit, Scored, Tokens
 
 
 class Entry:
     """One request as the scheduler knows it: a prompt, one seed, the tokens delivered so far.
 
     Counts of tokens, each at most the next: taken (by the consumer), len(delivered), allowed (that
-    the scheduler may have sent). admissions: how often it has been admitted.
+    the scheduler may have sent). scored: prompt tokens whose log-probabilities have come, the first,
+    which has none, included. admissions: how often it has been admitted.
     """
 
     def __init__(self, like: Admit, request: int, seed: int) -> None:
@@ -21,6 +22,7 @@ class Entry:
         self._window = like.credit
         self.delivered: list[int] = []
         self.taken = 0
+        self.scored = 1
         self.cached_len = 0
         self.allowed = 0
         self.admissions = 0
@@ -36,6 +38,22 @@ class Entry:
         return size(self._first.prompt_ids)
 
     @property
+    def prompt_ids(self) -> list[int]:
+        """The prompt."""
+        ids: list[int] = ints(self._first.prompt_ids).tolist()
+        return ids
+
+    @property
+    def unscored(self) -> bool:
+        """Whether log-probabilities of the prompt are wanted and have not all come."""
+        return self._first.sampling.prompt_logprobs >= 0 and self.scored < self.prompt_len
+
+    @property
+    def busy(self) -> bool:
+        """Whether the scheduler has something to do for it."""
+        return self.unscored or self.allowed > len(self.delivered)
+
+    @property
     def seed(self) -> int:
         """The seed that keys its noise."""
         return self._first.sampling.seed
@@ -44,9 +62,13 @@ class Entry:
         """The message that admits it, behind what has been delivered, with the credit that is left."""
         self.admissions += 1
         self.allowed = max(self._wanted(), len(self.delivered))
+        sampling = self._first.sampling
+        if not self.unscored:
+            sampling = msgspec.structs.replace(sampling, prompt_logprobs=-1)
         return msgspec.structs.replace(
             self._first,
             incarnation=incarnation,
+            sampling=sampling,
             emitted_ids=column(self.delivered),
             credit=self.allowed - len(self.delivered),
         )
@@ -55,6 +77,11 @@ class Entry:
         """How many leading tokens of the message are known already; None when some are missing."""
         known = len(self.delivered) - tokens.index
         return None if known < 0 else min(known, size(tokens.token_ids))
+
+    def scored_before(self, scored: Scored) -> int | None:
+        """The same for tokens of the prompt."""
+        known = self.scored - scored.first
+        return None if known < 0 else min(known, size(scored.logprobs.tokens))
 
     def due(self) -> int:
         """Credit that is worth a Grant now: half a window, or all that is left to allow."""

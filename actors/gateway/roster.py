@@ -29,9 +29,9 @@ class Roster:
     def __contains__(self, request: int) -> bool:
         return request in self._live
 
-    def get(self, request: int) -> tuple[Continuation, Feed] | None:
-        """The continuation of this number and the feed it flows into."""
-        return self._live.get(request)
+    def __getitem__(self, request: int) -> tuple[Continuation, Feed]:
+        """The live continuation of this number and the feed it flows into."""
+        return self._live[request]
 
     def admit(self, feed: Feed) -> None:
         """Admit every continuation of a request. Raises MailboxFull, and then none is live."""

@@ -91,6 +91,7 @@ def sampling(params: SamplingParams, seed: int, stops: Column) -> Sampling:
         min_tokens=params.min_tokens,
         stop_ids=stops,
         logprobs=-1 if params.logprobs is None else params.logprobs,
+        prompt_logprobs=-1 if params.prompt_logprobs is None else params.prompt_logprobs,
     )
 
 

@@ -10,13 +10,22 @@ from optimist.actors.base import Actor
 from optimist.actors.config import SchedulerConfig
 from optimist.actors.scheduler.core import Core
 from optimist.actors.scheduler.options import check_options
+from optimist.actors.scheduler.settle import News
 from optimist.actors.scheduler.told import opened
 from optimist.messages.base import ActorMessage
 from optimist.messages.control import Resync
 from optimist.messages.drafting import Close, Open
 from optimist.messages.errors import MailboxFull
 from optimist.messages.plans import ExactPlan, OptimisticPlan, Plan
-from optimist.messages.requests import Admit, Cancel, Grant, Retired, SchedulerStats, Tokens
+from optimist.messages.requests import (
+    Admit,
+    Cancel,
+    Grant,
+    Retired,
+    SchedulerStats,
+    Scored,
+    Tokens,
+)
 from optimist.messages.results import Capacity, StepResult
 from optimist.transport.base import Ref
 
@@ -43,6 +52,7 @@ class Scheduler(Actor[SchedulerMessage]):
         ("builder", OptimisticPlan),
         ("proposer", Open),
         ("proposer", Close),
+        ("gateway", Scored),
         ("gateway", Tokens),
         ("gateway", Retired),
         ("gateway", Resync),
@@ -56,7 +66,7 @@ class Scheduler(Actor[SchedulerMessage]):
         incarnation: int,
         *,
         builder: Ref[Plan],
-        gateway: Ref[Tokens | Retired | Resync | SchedulerStats],
+        gateway: Ref[News | Resync | SchedulerStats],
         worker: Ref[Resync],
         proposer: Ref[Open | Close] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -131,6 +141,6 @@ class Scheduler(Actor[SchedulerMessage]):
             except MailboxFull:
                 self.core.counters.ignored["mailbox_full"] += 1
 
-    def _tell(self, messages: list[Tokens | Retired]) -> None:
+    def _tell(self, messages: list[News]) -> None:
         for message in messages:
             self._gateway.send(message)

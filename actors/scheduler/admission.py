@@ -92,8 +92,11 @@ class Admission:
         return slot
 
     def _hits(self, request: Request) -> list[Entry]:
-        """Cached blocks to begin with; the last token is always computed, for its logits."""
-        if not request.use_cache:
+        """Cached blocks to begin with; the last token is always computed, for its logits.
+
+        None where the logits of the whole prompt are wanted.
+        """
+        if not request.use_cache or request.unscored:
             return []
         blocks = (len(request.tokens) - 1) // self._epoch.block_size
         cache, tokens = self._epoch.cache, request.tokens

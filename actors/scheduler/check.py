@@ -87,11 +87,13 @@ def _check_counts(epoch: Epoch) -> None:
     assert np.all(slots.computed[decoding] == planned[decoding] - 1), "decode rows are one behind"
     assert np.all(slots.computed[on] <= slots.room[on]), "tokens without a block"
     assert np.all(planned[on] <= slots.ceiling[on]), "past the context or the credit"
-    assert np.all(slots.settled[on] < slots.token_limit[on]), "past max_tokens"
+    assert np.all(slots.settled[on] <= slots.token_limit[on]), "past max_tokens"
     assert not (slots.leaving & slots.active).any(), "active and leaving"
     for slot in np.flatnonzero(on).tolist():
         assert slots.room[slot] == len(slots.blocks[slot]) * epoch.block_size, "room and blocks"
-        assert slots.request(slot).slot == slot, "a request and its slot"
+        request = slots.request(slot)
+        assert request.slot == slot, "a request and its slot"
+        assert request.unscored or slots.settled[slot] < slots.token_limit[slot], "nothing to do"
 
 
 def _check_drafts(epoch: Epoch, config: SchedulerConfig) -> None:

@@ -16,6 +16,7 @@ from optimist.actors.scheduler.queue import Queue
 from optimist.actors.scheduler.recently import Recently
 from optimist.actors.scheduler.recovery import REFUSED_REPLAY, evacuate, unsettled
 from optimist.actors.scheduler.request import FAR, Request, finish_of, request_of
+from optimist.actors.scheduler.settle import News
 from optimist.messages.control import Resync
 from optimist.messages.drafting import Close, Open
 from optimist.messages.errors import Problem
@@ -49,7 +50,7 @@ class Core:
         self._arrivals = 0
         self._gateway = 0
 
-    def admit(self, admit: Admit) -> list[Tokens | Retired]:
+    def admit(self, admit: Admit) -> list[News]:
         """Put a request into the queue, or refuse it. A newer gateway's first one ends all older ones."""
         if admit.incarnation < self._gateway:
             return self._ignore("stale_admit")
@@ -68,7 +69,7 @@ class Core:
         self._pace.changed()
         return [] if self.device is None else self._screen([request], self.device.epoch)
 
-    def cancel(self, cancel: Cancel) -> list[Tokens | Retired]:
+    def cancel(self, cancel: Cancel) -> list[News]:
         """End a request at once. What its steps in flight bring is thrown away."""
         request = self.live.get(cancel.request) or self._recently.take(cancel.request)
         if request is None:
@@ -90,13 +91,13 @@ class Core:
             epoch = self.device.epoch
             epoch.slots.ceiling[request.slot] = min(epoch.context_limit, request.credit_limit)
 
-    def settle(self, result: StepResult, now: float) -> list[Tokens | Retired]:
+    def settle(self, result: StepResult, now: float) -> list[News]:
         """Take a result; settle it and those that waited for it, in the order of their steps."""
         flight = self._flight(result)
         if self.device is None or flight is None:
             return self._ignore("stale_result")
         flight.result = result
-        flights, messages = self.device.epoch.flights, list[Tokens | Retired]()
+        flights, messages = self.device.epoch.flights, list[News]()
         while flights and (first := flights[0].result) is not None:
             messages += self.device.settlement.settle(flights.popleft(), first)
             self.counters.last_step_at = now
@@ -104,9 +105,9 @@ class Core:
         self._pace.changed()
         return messages
 
-    def capacity(self, capacity: Capacity) -> list[Tokens | Retired]:
+    def capacity(self, capacity: Capacity) -> list[News]:
         """A worker says what it can hold. A new incarnation of it begins a new epoch."""
-        old, messages = self.epoch, list[Tokens | Retired]()
+        old, messages = self.epoch, list[News]()
         if old is not None and capacity.incarnation <= old.worker:
             return self._ignore("known_capacity")
         if old is not None:
@@ -134,7 +135,7 @@ class Core:
         """What the proposer is to be told of slots that requests left since the last call."""
         return [] if self.epoch is None else told.closed(self.epoch, self.incarnation)
 
-    def expire(self, now: float) -> list[Tokens | Retired]:
+    def expire(self, now: float) -> list[News]:
         """End the requests whose deadline has passed."""
         return [self._end(request, TOO_LATE) for request in self._deadlines.passed(now)]
 
@@ -211,9 +212,9 @@ class Core:
         found = (f for f in epoch.flights if f.step == result.step and f.result is None)
         return next(found, None)
 
-    def _screen(self, requests: list[Request], epoch: Epoch) -> list[Tokens | Retired]:
+    def _screen(self, requests: list[Request], epoch: Epoch) -> list[News]:
         """Answer those that need no step: complete already, or too large for this device."""
-        messages: list[Tokens | Retired] = []
+        messages: list[News] = []
         for request in requests:
             if (finish := finish_of(request, epoch.context_limit)) is not None:
                 messages.append(
@@ -260,17 +261,17 @@ class Core:
         self._deadlines.remove(request)
         self._pace.changed()
 
-    def _forget_ended(self, messages: list[Tokens | Retired]) -> None:
+    def _forget_ended(self, messages: list[News]) -> None:
         for message in messages:
             if isinstance(message, Retired):
                 self._forget(self.live[message.request])
-            elif message.finish is not None:
+            elif isinstance(message, Tokens) and message.finish is not None:
                 self._recently.add(self.live[message.request])
                 self._forget(self.live[message.request])
 
     def _retired(self, request: Request, problem: Problem | None) -> Retired:
         return Retired(incarnation=self.incarnation, request=request.id, problem=problem)
 
-    def _ignore(self, reason: str) -> list[Tokens | Retired]:
+    def _ignore(self, reason: str) -> list[News]:
         self.counters.ignored[reason] += 1
         return []

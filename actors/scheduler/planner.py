@@ -134,11 +134,15 @@ class Planner:
             budget -= self._chunk(slot, sheet, budget)
 
     def _chunk(self, slot: int, sheet: Sheet, budget: int) -> int:
-        """Plan the next chunk of a prompt; returns its size."""
+        """Plan the next chunk of a prompt; returns its size.
+
+        Behind the last token another is chosen; where none is wanted, that one need not be computed.
+        """
         slots = self._epoch.slots
         start, known = int(slots.computed[slot]), int(slots.settled[slot])
-        end = start + min(known - start, self._max_chunk, budget)
+        last = min(known, int(slots.token_limit[slot]) - 1)
+        end = start + min(last - start, self._max_chunk, budget)
         sheet.chunk(slot, start, end, end == known)
         slots.computed[slot] = end
-        slots.decoding[slot] = end == known
+        slots.decoding[slot] = end == last
         return end - start

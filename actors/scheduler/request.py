@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,6 +25,7 @@ class Request:
     deadline: on the scheduler's clock, infinite without one. arrival: counts Admits.
     generation: of its latest admission, -1 before the first. slot: -1 while it holds none.
     cached_len: prompt tokens found in the prefix cache at the first admission.
+    scored: prompt tokens whose log-probabilities the gateway has, the first, which has none, included.
     given: emitted tokens that another life of the scheduler had sent. strikes: worker deaths it was in.
     drafted, accepted: drafts verified for it, and those that were right.
     overtaken: requests that arrived later and were admitted earlier.
@@ -47,6 +49,7 @@ class Request:
     generation: int = -1
     slot: int = -1
     cached_len: int = 0
+    scored: int = 1
     strikes: int = 0
     drafted: int = 0
     accepted: int = 0
@@ -60,8 +63,20 @@ class Request:
 
     @property
     def has_credit(self) -> bool:
-        """Whether a next token could be sent. Of a request that holds no slot."""
-        return len(self.tokens) < self.credit_limit
+        """Whether there is something that could be sent. Of a request that holds no slot."""
+        return self.unscored or len(self.tokens) < self.credit_limit
+
+    @property
+    def unscored(self) -> bool:
+        """Whether log-probabilities of its prompt are still wanted."""
+        return self.sampling.prompt_logprobs >= 0 and self.scored < self.prompt_len
+
+    @property
+    def choice(self) -> Sampling:
+        """How the worker is to choose and what it is to report, of what has not been reported."""
+        if self.sampling.prompt_logprobs < 0 or self.unscored:
+            return self.sampling
+        return msgspec.structs.replace(self.sampling, prompt_logprobs=-1)
 
 
 def request_of(admit: Admit, arrival: int) -> Request:
@@ -88,6 +103,8 @@ def request_of(admit: Admit, arrival: int) -> Request:
 
 def finish_of(request: Request, context_limit: int) -> FinishReason | None:
     """Why a request that holds no slot is complete already, or None while it is not."""
+    if request.unscored:
+        return None
     emitted = len(request.tokens) - request.prompt_len
     if emitted and request.tokens[-1] in request.stop_ids:
         return "stop"

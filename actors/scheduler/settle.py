@@ -13,15 +13,20 @@ from optimist.actors.scheduler.departures import Departures
 from optimist.actors.scheduler.draft_length import DraftLength
 from optimist.actors.scheduler.epoch import Epoch, Flight
 from optimist.actors.scheduler.logprobs import by_row
+from optimist.actors.scheduler.prompt_scores import Scores
 from optimist.actors.scheduler.registry import Registry
 from optimist.actors.scheduler.slots import Ints, Rows
 from optimist.messages.base import ints
 from optimist.messages.errors import Problem
-from optimist.messages.requests import FinishReason, Retired, Tokens
+from optimist.messages.requests import FinishReason, Retired, Scored, Tokens
 from optimist.messages.results import StepResult
 
 Grid = NDArray[np.int32]
 """tokens of rows, [N, W], padded behind each row's own"""
+
+
+News = Scored | Tokens | Retired
+"""what the gateway is told of requests"""
 
 
 class Cut(NamedTuple):
@@ -52,8 +57,9 @@ class Settlement:
         self._counters = counters
         self._incarnation = incarnation
         self._length = length
+        self._scores = Scores(epoch, registry, incarnation)
 
-    def settle(self, flight: Flight, result: StepResult) -> list[Tokens | Retired]:
+    def settle(self, flight: Flight, result: StepResult) -> list[News]:
         """Settle the oldest step in flight; returns what the gateway is to be told.
 
         A request ends on settled tokens alone. Rows of requests that ended earlier are thrown away;
@@ -68,7 +74,10 @@ class Settlement:
         self._counters.ignored["row"] += news.unknown
         if self._length is not None:
             self._learn(self._length, flight, news, result.step_us)
-        messages = self._deliver(news, result)
+        messages: list[News] = [*self._scores.settle(flight, result)]
+        messages += self._deliver(news, result)
+        for slot in self._scores.over:
+            self._departures.drop(slot)
         self._registry.offer(flight.slots)
         for slot in flight.slots[slots.leaving[flight.slots]].tolist():
             self._departures.settle(slot)

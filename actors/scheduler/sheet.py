@@ -51,7 +51,7 @@ class Sheet:
                 token_ids=request.tokens.tobytes(),
                 prompt_len=request.prompt_len,
                 cached_len=cached,
-                sampling=request.sampling,
+                sampling=request.choice,
                 trace=request.trace,
             )
         )

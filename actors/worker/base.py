@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from optimist.actors.config import WorkerConfig
 from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
-from optimist.messages.results import Logprobs
+from optimist.messages.results import Logprobs, PromptScores
 
 Progress = Callable[[str, int, int], None]
 """Told (what, done, total) while weights load."""
@@ -46,6 +46,7 @@ class Outcome(NamedTuple):
     token_ids: [sum(token_counts)] int32.
     drafts_held: drafts that the device now holds for the next step of each row, [S] int32; None
     where drafts come from the host.
+    prompt: of the rows that prefill and asked for it.
     """
 
     slots: NDArray[np.int32]
@@ -55,6 +56,7 @@ class Outcome(NamedTuple):
     drafts_run: NDArray[np.int32]
     logprobs: Logprobs | None
     drafts_held: NDArray[np.int32] | None = None
+    prompt: PromptScores | None = None
 
 
 class Ticket(Protocol):

@@ -68,5 +68,6 @@ def step_result(incarnation: int, batch: Batch, outcome: Outcome, times: Times) 
         drafts_run=column(outcome.drafts_run),
         drafts_held=EMPTY if outcome.drafts_held is None else column(outcome.drafts_held),
         logprobs=outcome.logprobs,
+        prompt=outcome.prompt,
         **times._asdict(),
     )

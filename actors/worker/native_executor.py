@@ -12,10 +12,13 @@ from optimist.actors.worker.base import Executor, Limits, Outcome, Progress, Row
 from optimist.actors.worker.limits import limits_of
 from optimist.actors.worker.native_rows import choice_of, outcome, planned
 from optimist.actors.worker.native_slots import SlotBook
+from optimist.actors.worker.prompt_scores import PromptWishes, prompt_scores
 from optimist.kernels.native.device import NativeDevice, NativeError
+from optimist.kernels.native.shapes import Rows
 from optimist.messages.base import ints
 from optimist.messages.batches import Batch
 from optimist.messages.errors import ConfigError, MessageError
+from optimist.messages.results import PromptScores
 from optimist.models.native import Sizes, block_bytes, load_device, unsupported
 from optimist.models.source import open_source
 
@@ -41,6 +44,7 @@ class NativeExecutor(Executor):
         self.limits: Limits = limits
         self._device = device
         self._book = SlotBook(limits)
+        self._wishes = PromptWishes()
         self._alternatives = np.full(limits.max_slots, -1, np.int32)
 
     @classmethod
@@ -87,9 +91,10 @@ class NativeExecutor(Executor):
         asked = self._alternatives[rows.slots[rows.samples != 0]]
         try:
             chosen = self._device.step(rows, max(0, int(asked.max(initial=0))))
+            prompt = self._told(batch, rows)
         except NativeError as error:
             raise MessageError(str(error)) from None
-        return NativeTicket(outcome(batch, rows, chosen, asked))
+        return NativeTicket(outcome(batch, rows, chosen, asked)._replace(prompt=prompt))
 
     def reset(self) -> None:
         """Forget every slot; the block table is at version 0 again."""
@@ -100,7 +105,17 @@ class NativeExecutor(Executor):
         """Give up weights and cache. Nothing may be called after it."""
         self._device.close()
 
+    def _told(self, batch: Batch, rows: Rows) -> PromptScores | None:
+        """Of tokens of prompts, what was asked for."""
+        offsets = np.concatenate(([0], rows.queries.cumsum())).astype(np.int32)
+        if (asked := self._wishes.asked(batch, offsets)) is None:
+            return None
+        places = asked.places.astype(np.int32)
+        found = self._device.score(places, asked.ids, int(asked.alternatives.max()))
+        return prompt_scores(asked, *found)
+
     def _move(self, batch: Batch) -> None:
+        self._wishes.move(batch)
         self._book.close_slots(batch.closed)
         for opened in batch.opened:
             self._book.open_slot(opened)

@@ -11,6 +11,7 @@ from torch import Tensor
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Executor, Limits, Progress, RowDrafts
 from optimist.actors.worker.device_proposer import DeviceProposer, Drafter, Round
+from optimist.actors.worker.prompt_scores import Asked, PromptWishes
 from optimist.actors.worker.torch_choice import Choice
 from optimist.actors.worker.torch_limits import limits_of
 from optimist.actors.worker.torch_proposer import (
@@ -25,12 +26,16 @@ from optimist.actors.worker.torch_sampling import SamplingState
 from optimist.actors.worker.torch_state import SlotState
 from optimist.actors.worker.torch_step import StepInput, step_input
 from optimist.kernels.choice import TORCH, Kernels
+from optimist.kernels.logprobs import Report, logprobs
 from optimist.kernels.paged_attention import prepare
 from optimist.kernels.sync_check import checked_step
 from optimist.kernels.verify import Places
 from optimist.messages.batches import Batch
 from optimist.models.llama import Llama
 from optimist.models.source import open_source
+
+HEAD_ROWS = 64
+"""prompt tokens whose logits exist at once"""
 
 
 class TorchExecutor(Executor):
@@ -55,6 +60,7 @@ class TorchExecutor(Executor):
         self.limits: Limits = limits_of(config, model.config, model.dtype, shape)
         self._model = model
         self._sampling = SamplingState(self.limits.max_slots, self.limits.vocab_size)
+        self._wishes = PromptWishes()
         self._choice = Choice(self._sampling, config.verify, model.kernels)
         if proposer is not None:
             own: DeviceProposer | None = proposer(model, self.limits)
@@ -107,8 +113,10 @@ class TorchExecutor(Executor):
             needed = blocks_needed(batch, self.limits.block_size)
             self._state.check_rows(rows, longest(batch), needed)
             proposal = self._draft(batch, rows, drafts)
+            asked = self._wishes.asked(batch, rows.offsets)
+            chosen, told = self._run(batch, rows, proposal, asked)
             held = self.limits.max_model_len if itself else None
-            return TorchTicket(self._run(batch, rows, proposal), held)
+            return TorchTicket(chosen, held, told)
 
     def reset(self) -> None:
         """Forget every slot; the block table is at version 0 again."""
@@ -119,6 +127,7 @@ class TorchExecutor(Executor):
         del self._model, self._state, self._sampling, self._choice, self._drafter
 
     def _move(self, batch: Batch) -> None:
+        self._wishes.move(batch)
         self._state.close_slots(batch.closed)
         for opened in batch.opened:
             self._state.open_slot(opened)
@@ -136,28 +145,44 @@ class TorchExecutor(Executor):
             self._state.draft(slots, rows.drafts, ids)
         return None
 
-    def _run(self, batch: Batch, rows: Rows, proposal: Tensor | None) -> Chosen:
+    def _run(
+        self, batch: Batch, rows: Rows, proposal: Tensor | None, asked: Asked | None
+    ) -> tuple[Chosen, tuple[Asked, Report] | None]:
         step = step_input(batch, rows, self._state)
         at = torch.from_numpy(rows.places)
-        logits, hidden = self._forward(step, at)
+        logits, hidden = self._forward(step, at, keep=asked is not None)
+        told = None if hidden is None or asked is None else (asked, self._told(hidden, asked))
         drafts = step.ids.index_select(0, torch.from_numpy(rows.draft_tokens))
         places = Places.of(rows.drafted, drafts)
         positions = step.positions.index_select(0, at) + 1
         slots, generations = rows.slots[rows.sampling], rows.generations[rows.sampling]
         chosen = self._choice.choose(slots, generations, places, positions, logits, proposal)
         rejected = self._advance(rows, step, chosen, positions)
-        if hidden is not None and self._drafter is not None:
+        if hidden is not None and self._drafter is not None and self._drafter.proposer.hidden:
             round = Round(batch, rows, self._state)
             self._drafter.proposer.observe(round, step, hidden, rejected)
-        return chosen
+        return chosen, told
 
-    def _forward(self, step: StepInput, at: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Logits at places, and the residual stream of all tokens where a proposer wants to see it."""
+    def _forward(self, step: StepInput, at: Tensor, *, keep: bool) -> tuple[Tensor, Tensor | None]:
+        """Logits at places, and the residual stream of all tokens where a proposer or `keep` wants it."""
         model, cache = self._model, self._state.cache
-        if self._drafter is None or not self._drafter.proposer.hidden:
+        watched = self._drafter is not None and self._drafter.proposer.hidden
+        if not (keep or watched):
             return model.forward(step.ids, step.positions, cache, step.metadata, at), None
         hidden = model.hidden(step.ids, step.positions, cache, step.metadata)
         return model.logits(hidden.index_select(0, at)), hidden
+
+    def _told(self, hidden: Tensor, asked: Asked) -> Report:
+        """Log-probabilities of prompt tokens. hidden: [T, E]. A few at a time: logits are wide."""
+        places, ids = torch.from_numpy(asked.places), torch.from_numpy(asked.ids.astype(np.int64))
+        most = int(asked.alternatives.max())
+        parts = [
+            logprobs(self._model.logits(hidden.index_select(0, at)), of, most)
+            for at, of in zip(
+                torch.split(places, HEAD_ROWS), torch.split(ids, HEAD_ROWS), strict=True
+            )
+        ]
+        return Report(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
     def _advance(self, rows: Rows, step: StepInput, chosen: Chosen, positions: Tensor) -> Tensor:
         """What the step leaves behind in its slots: drafts rejected of each row, [R], do not count."""

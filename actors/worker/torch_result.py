@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.actors.worker.base import Outcome
+from optimist.actors.worker.prompt_scores import Asked, prompt_scores
 from optimist.kernels.logprobs import Report
 from optimist.kernels.sync_check import readback
 from optimist.kernels.verify import Places, Verified
 from optimist.messages.base import column
-from optimist.messages.results import Logprobs
+from optimist.messages.results import Logprobs, PromptScores
 
 Ints = NDArray[np.int32]
 
@@ -39,11 +40,17 @@ class Chosen(NamedTuple):
 
 
 class TorchTicket:
-    """A step whose tokens are on the device. held: drafts that it can make for each row next."""
+    """A step whose tokens are on the device.
 
-    def __init__(self, chosen: Chosen, held: int | None = None) -> None:
+    held: drafts that it can make for each row next. told: of tokens of prompts, those that were asked for.
+    """
+
+    def __init__(
+        self, chosen: Chosen, held: int | None = None, told: tuple[Asked, Report] | None = None
+    ) -> None:
         self._chosen = chosen
         self._held = held
+        self._told = told
 
     def wait(self) -> Outcome:
         """Read the tokens, through the one door from device to host."""
@@ -61,7 +68,18 @@ class TorchTicket:
             drafts_run=np.diff(starts) - 1,
             logprobs=None if reported is None else _logprobs(reported, kept),
             drafts_held=None if self._held is None else np.full_like(counts, self._held),
+            prompt=None if self._told is None else _told(*self._told),
         )
+
+
+def _told(asked: Asked, report: Report) -> PromptScores:
+    return prompt_scores(
+        asked,
+        readback(report.chosen),
+        readback(report.ranks),
+        readback(report.top_ids),
+        readback(report.top_values),
+    )
 
 
 def _logprobs(reported: Reported, kept: NDArray[np.bool_]) -> Logprobs:

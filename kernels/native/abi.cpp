@@ -197,6 +197,10 @@ NATIVE_API int32_t native_logits(Device* device, const Rows* rows, float* logits
   return guarded(device, [&] { return device->step.run(*rows, logits); });
 }
 
+NATIVE_API int32_t native_score(Device* device, const Scores* scores) {
+  return guarded(device, [&] { return device->step.score(*scores); });
+}
+
 // Seconds that the first thread spent in each phase since the last call; counting begins with it.
 NATIVE_API void native_profile(Device* device, double* seconds) {
   Step& step = device->step;

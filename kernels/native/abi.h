@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#define NATIVE_ABI 1
+#define NATIVE_ABI 2
 #define NATIVE_API extern "C" __attribute__((visibility("default")))
 
 namespace native {
@@ -58,6 +58,18 @@ struct Chosen {
   int32_t* top_ids;  // [places][alternatives]
   float* top_values;
   int32_t alternatives;  // the most that any row asks for
+};
+
+// How likely given tokens are behind query tokens of the last step. Arrays are the caller's.
+struct Scores {
+  int32_t count;
+  const int32_t* places;  // query tokens of the step, [count]
+  const int32_t* ids;     // which token's probability, [count]
+  int32_t alternatives;   // reported with each
+  float* logprobs;
+  int32_t* ranks;
+  int32_t* top_ids;  // [count][alternatives]
+  float* top_values;
 };
 
 }  // namespace native

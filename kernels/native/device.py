@@ -13,6 +13,7 @@ from optimist.kernels.native.library import (
     CChoice,
     CChosen,
     CRows,
+    CScores,
     CShape,
     instruction_set,
     library,
@@ -27,6 +28,7 @@ from optimist.kernels.native.shapes import (
     Matrix,
     Part,
     Rows,
+    Scores,
     Shape,
     Vector,
 )
@@ -148,6 +150,31 @@ class NativeDevice:
         )
         self._call("step", byref(_rows(rows)), byref(views))
         return chosen
+
+    def score(self, places: Ints, ids: Ints, alternatives: int) -> Scores:
+        """How likely each id was behind a query token of the last step. places, ids: [N].
+
+        Raises NativeError when a place is none of that step's.
+        """
+        count = len(ids)
+        places, ids, alternatives = (
+            _column(places),
+            _column(ids),
+            min(alternatives, self.shape.vocab),
+        )
+        found = Scores(
+            np.empty(count, np.float32),
+            np.empty(count, np.int32),
+            np.zeros((count, alternatives), np.int32),
+            np.zeros((count, alternatives), np.float32),
+        )
+        views = CScores(
+            *(count, as_ints(places), as_ints(ids), alternatives),
+            *(as_floats(found.logprobs), as_ints(found.ranks)),
+            *(as_ints(found.top_ids), as_floats(found.top_values)),
+        )
+        self._call("score", byref(views))
+        return found
 
     def logits(self, rows: Rows) -> Floats:
         """Logits behind every token of the rows, [T, V]. They are computed, and nothing is chosen."""

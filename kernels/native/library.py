@@ -20,7 +20,7 @@ from pathlib import Path
 
 from optimist.messages.errors import ConfigError
 
-ABI = 1
+ABI = 2
 """of the library that this package speaks to"""
 
 SETS = ("avx512", "avxvnni", "avx2", "portable")
@@ -86,6 +86,21 @@ class CChosen(ctypes.Structure):
     ]
 
 
+class CScores(ctypes.Structure):
+    """As in abi.h."""
+
+    _fields_ = [
+        ("count", c_int32),
+        ("places", _Ints),
+        ("ids", _Ints),
+        ("alternatives", c_int32),
+        ("logprobs", _Floats),
+        ("ranks", _Ints),
+        ("top_ids", _Ints),
+        ("top_values", _Floats),
+    ]
+
+
 _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "native_abi": (c_int32, ()),
     "native_isa": (c_char_p, (c_char_p,)),
@@ -102,6 +117,7 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "native_open": (c_int32, (c_void_p, c_int32, _Ints, c_int32, c_int32, POINTER(CChoice))),
     "native_blocks": (c_int32, (c_void_p, c_int32, _Ints, _Ints, _Ints)),
     "native_step": (c_int32, (c_void_p, POINTER(CRows), POINTER(CChosen))),
+    "native_score": (c_int32, (c_void_p, POINTER(CScores))),
     "native_logits": (c_int32, (c_void_p, POINTER(CRows), _Floats)),
     "native_profile": (None, (c_void_p, POINTER(c_double))),
     "native_weight_bytes": (c_uint64, (c_void_p,)),

@@ -148,3 +148,12 @@ class Chosen(NamedTuple):
     ranks: Ints
     top_ids: Ints
     top_values: Floats
+
+
+class Scores(NamedTuple):
+    """How likely given tokens were. logprobs, ranks: [N]. top_ids, top_values: [N, alternatives]."""
+
+    logprobs: Floats
+    ranks: Ints
+    top_ids: Ints
+    top_values: Floats

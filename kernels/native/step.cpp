@@ -10,10 +10,6 @@ namespace {
 
 constexpr size_t kMostPartial = size_t(1) << 22;  // floats
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 int share(int64_t all, int thread, int threads) { return (int)(all * thread / threads); }
 
 Epilogue to_floats(Finish finish, float* out, size_t stride) {
@@ -34,6 +30,10 @@ void embed_from(const Linear& head, int32_t id, float* out) {
 }
 
 }  // namespace
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 Step::Step(Model& model) : m_(model), isa_(model.isa) {}
 

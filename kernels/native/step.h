@@ -12,6 +12,9 @@ namespace native {
 // Parts of a step whose time is counted.
 enum Phase { kEmbed, kNorm, kQkv, kRope, kAttention, kO, kGateUp, kDown, kHead, kChoose, kWait, kPhases };
 
+// Seconds of a steady clock.
+double now();
+
 class Step {
  public:
   explicit Step(Model& model);
@@ -20,6 +23,8 @@ class Step {
   bool run(const Rows& rows, const Chosen& chosen);
   // Compute the rows and give the logits behind each token, [tokens][vocab]; nothing is chosen.
   bool run(const Rows& rows, float* logits);
+  // Log-probabilities behind tokens of the last step. False: nothing was done, model.error says why.
+  bool score(const Scores& scores);
 
   bool timed = false;
   double seconds[kPhases] = {};  // of the first thread, while timed
@@ -43,6 +48,8 @@ class Step {
   void start();
 
   static void enter(void* step, int thread, int threads);
+  static void enter_score(void* step, int thread, int threads);
+  void score(int thread, int threads);
   void work(int thread, int threads);
   void embed(int thread, int threads);
   void layer(int index, int thread, int threads);
@@ -81,6 +88,8 @@ class Step {
   std::vector<std::vector<Best>> thread_best_;
   const Chosen* chosen_ = nullptr;
   float* logits_ = nullptr;
+  const Scores* scores_ = nullptr;
+  int scored_ = 0;  // scores that were computed before these
   bool split_ = false;  // attention by chunk, merged afterwards
   int partial_chunks_ = 0;
   std::atomic<int> next_item_{0}, next_row_{0};

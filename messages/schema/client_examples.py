@@ -14,6 +14,8 @@ from optimist.messages.client import (
     Generate,
     Ping,
     Pong,
+    PromptLogprobs,
+    PromptToken,
     Resume,
     ServerHello,
     Stats,
@@ -64,6 +66,19 @@ CLIENT_EXAMPLES: tuple[Message, ...] = (
         logprobs=(
             TokenLogprob(
                 id=7, token="u", logprob=-0.5, top=(Alternative(id=8, token="p", logprob=-1.0),)
+            ),
+        ),
+    ),
+    PromptLogprobs(
+        request="r1",
+        choice=1,
+        tokens=(
+            PromptToken(id=1, token="Once", logprob=None),
+            PromptToken(
+                id=2,
+                token=" ",
+                logprob=-0.5,
+                top=(Alternative(id=3, token="\n", logprob=-2.0),),
             ),
         ),
     ),

@@ -40,7 +40,7 @@ def _compare(name: str, old: dict[str, Any], new: dict[str, Any], *, frozen: boo
             broken.append(f"{name}.{field} is gone; a field stays (rule 2)")
         elif _type(before[field]) != _type(after[field]):
             broken.append(f"{name}.{field} has another type; a field keeps its type (rule 3)")
-        elif _default(before[field]) != _default(after[field]):
+        elif not _keeps(_default(before[field]), _default(after[field])):
             broken.append(f"{name}.{field} has another default; a field keeps it (rule 4)")
     for field in after.keys() - before.keys():
         if field in new.get("required", ()):
@@ -52,6 +52,13 @@ def _compare(name: str, old: dict[str, Any], new: dict[str, Any], *, frozen: boo
     if "enum" in old and old["enum"] != new.get("enum"):
         broken.append(f"{name} has other values; a type stays (rule 3)")
     return broken
+
+
+def _keeps(before: Any, after: Any) -> bool:
+    """Whether a default is what it was. One made of fields may gain some: they have defaults."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        return before.items() <= after.items()
+    return bool(before == after)
 
 
 def _type(field: dict[str, Any]) -> dict[str, Any]:

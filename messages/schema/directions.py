@@ -22,7 +22,15 @@ from optimist.messages.control import (
 )
 from optimist.messages.drafting import Accepted, Close, Drafts, Open
 from optimist.messages.plans import Plan
-from optimist.messages.requests import Admit, Cancel, Grant, Retired, SchedulerStats, Tokens
+from optimist.messages.requests import (
+    Admit,
+    Cancel,
+    Grant,
+    Retired,
+    SchedulerStats,
+    Scored,
+    Tokens,
+)
 from optimist.messages.results import Capacity, StepResult
 
 CLIENT_DIRECTIONS: dict[str, Any] = {
@@ -33,7 +41,7 @@ CLIENT_DIRECTIONS: dict[str, Any] = {
 
 ACTOR_DIRECTIONS: dict[str, Any] = {
     "gateway to scheduler": Admit | Cancel | Grant,
-    "scheduler to gateway": Tokens | Retired | SchedulerStats | Resync,
+    "scheduler to gateway": Scored | Tokens | Retired | SchedulerStats | Resync,
     "scheduler to builder": Plan,
     "builder to scheduler": Resync,
     "builder to worker": Batch,

@@ -24,8 +24,16 @@ from optimist.messages.control import (
 from optimist.messages.drafting import Accepted, Close, Drafts, Open
 from optimist.messages.lengths import ExactSeqLens, SeqLensUpperBound
 from optimist.messages.plans import ExactPlan, OptimisticPlan
-from optimist.messages.requests import Admit, Cancel, Grant, Retired, SchedulerStats, Tokens
-from optimist.messages.results import Capacity, Logprobs, StepResult
+from optimist.messages.requests import (
+    Admit,
+    Cancel,
+    Grant,
+    Retired,
+    SchedulerStats,
+    Scored,
+    Tokens,
+)
+from optimist.messages.results import Capacity, Logprobs, PromptScores, StepResult
 from optimist.messages.schema.client_examples import CLIENT_EXAMPLES, PROBLEM
 from optimist.messages.slots import BlockDelta, OpenedSlot, PrefillRows, Sampling
 
@@ -48,6 +56,7 @@ _SAMPLING = Sampling(
     min_tokens=2,
     stop_ids=column([2]),
     logprobs=2,
+    prompt_logprobs=1,
 )
 _LOGPROBS = Logprobs(
     tokens=column([0, 2]),
@@ -132,6 +141,7 @@ _REQUESTS: tuple[Message, ...] = (
     ),
     Cancel(incarnation=1, request=3, keep=1),
     Grant(incarnation=1, request=3, credit=16),
+    Scored(incarnation=2, request=3, first=1, logprobs=_LOGPROBS),
     Tokens(
         incarnation=2,
         request=3,
@@ -191,6 +201,13 @@ _STEPS: tuple[Message, ...] = (
         drafts_run=column([2, 0]),
         drafts_held=column([2, 0]),
         logprobs=_LOGPROBS,
+        prompt=PromptScores(
+            slots=column([1]),
+            generations=column([2]),
+            firsts=column([17]),
+            counts=column([2]),
+            logprobs=_LOGPROBS,
+        ),
         step_us=1500,
         gap_us=30,
         batch_us=20,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from optimist.client import Client
     from optimist.engine import Engine
     from optimist.generation import Generation
-    from optimist.messages.client import Alternative, ChatMessage, TokenLogprob, Usage
+    from optimist.messages.client import Alternative, ChatMessage, PromptToken, TokenLogprob, Usage
     from optimist.messages.errors import (
         ConfigError,
         DeadlineExceeded,
@@ -60,6 +60,7 @@ __all__ = [
     "Overloaded",
     "Problem",
     "ProblemError",
+    "PromptToken",
     "RequestError",
     "RequestFailed",
     "SamplingParams",
@@ -81,6 +82,7 @@ _HOMES = {
     "Generation": "generation",
     "Alternative": "messages.client",
     "ChatMessage": "messages.client",
+    "PromptToken": "messages.client",
     "TokenLogprob": "messages.client",
     "Usage": "messages.client",
     "SamplingParams": "messages.params",

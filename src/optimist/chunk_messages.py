@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from optimist.actors.gateway.chunks import Chunk, Ending
-from optimist.messages.client import Delta, Finished
+from optimist.actors.gateway.chunks import Chunk, Ending, joined
+from optimist.messages.client import Delta, Finished, PromptLogprobs
+
+News = PromptLogprobs | Delta | Finished
+"""what a client is told of a continuation"""
 
 
-def to_messages(request: str, chunk: Chunk) -> list[Delta | Finished]:
-    """What a client is sent for one chunk: Delta, Finished or both."""
-    messages: list[Delta | Finished] = []
-    if chunk.token_ids or chunk.end is None:
+def to_messages(request: str, chunk: Chunk) -> list[News]:
+    """What a client is sent for one chunk, at least one message."""
+    messages: list[News] = []
+    if chunk.prompt_logprobs:
+        tokens = chunk.prompt_logprobs
+        messages.append(PromptLogprobs(request=request, choice=chunk.choice, tokens=tokens))
+    told = bool(chunk.token_ids)
+    if told or (chunk.end is None and (chunk.text or not messages)):
         messages.append(
             Delta(
                 request=request,
@@ -29,7 +36,7 @@ def to_messages(request: str, chunk: Chunk) -> list[Delta | Finished]:
                 choice=chunk.choice,
                 finish_reason=chunk.end.finish_reason,
                 stop=chunk.end.stop,
-                text="" if messages else chunk.text,
+                text="" if told else chunk.text,
                 usage=chunk.end.usage,
                 seed=chunk.end.seed,
             )
@@ -37,8 +44,10 @@ def to_messages(request: str, chunk: Chunk) -> list[Delta | Finished]:
     return messages
 
 
-def to_chunk(message: Delta | Finished) -> Chunk:
+def to_chunk(message: News) -> Chunk:
     """What a consumer gets for one message."""
+    if isinstance(message, PromptLogprobs):
+        return Chunk(choice=message.choice, index=0, prompt_logprobs=message.tokens)
     if isinstance(message, Delta):
         return Chunk(
             choice=message.choice,
@@ -64,12 +73,12 @@ def join(parts: Sequence[Chunk]) -> Chunk:
     """Chunks of one continuation, in order and at least one, as one."""
     if len(parts) == 1:
         return parts[0]
-    logprobs = [part.logprobs for part in parts if part.logprobs is not None]
     return Chunk(
         choice=parts[0].choice,
         index=parts[0].index,
         token_ids=tuple(token for part in parts for token in part.token_ids),
         text="".join(part.text for part in parts),
-        logprobs=tuple(entry for some in logprobs for entry in some) if logprobs else None,
+        logprobs=joined(part.logprobs for part in parts),
+        prompt_logprobs=joined(part.prompt_logprobs for part in parts),
         end=parts[-1].end,
     )

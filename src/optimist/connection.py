@@ -11,6 +11,7 @@ from typing import Any, get_args
 import anyio
 
 from optimist.background import Background, Loop
+from optimist.chunk_messages import News
 from optimist.messages.client import (
     PROTOCOL_VERSION,
     CancelRequest,
@@ -22,6 +23,7 @@ from optimist.messages.client import (
     Generate,
     Ping,
     Pong,
+    PromptLogprobs,
     ServerHello,
     ServerMessage,
     Stats,
@@ -210,7 +212,7 @@ class Connection:
         match message:
             case ServerHello():
                 self._hello.give(message)
-            case Delta() | Finished():
+            case PromptLogprobs() | Delta() | Finished():
                 self._flow(message)
             case Failed() if message.request:
                 if (inflow := self._inflows.pop(message.request, None)) is not None:
@@ -224,7 +226,7 @@ class Connection:
                 if self._stats:
                     self._stats.popleft().give(message)
 
-    def _flow(self, message: Delta | Finished) -> None:
+    def _flow(self, message: News) -> None:
         if (inflow := self._inflows.get(message.request)) is not None:
             inflow.put(message)
             if inflow.ended:

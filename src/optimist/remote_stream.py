@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable
 
 from optimist.actors.gateway.chunks import Chunk
-from optimist.chunk_messages import join, to_chunk
-from optimist.messages.client import Delta, Finished
+from optimist.chunk_messages import News, join, to_chunk
+from optimist.messages.client import Finished
 from optimist.messages.errors import ProblemError
 from optimist.transport.waker import Waker
 
@@ -31,7 +31,7 @@ class Inflow:
         """Whether nothing more will come."""
         return self._open == 0 or self.problem is not None or self.closed
 
-    def put(self, message: Delta | Finished) -> None:
+    def put(self, message: News) -> None:
         """There is more."""
         if message.choice not in self._pending:
             self._pending[message.choice] = []

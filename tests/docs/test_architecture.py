@@ -144,7 +144,7 @@ def _config(placement: Placement = "inline", model: str = "toy", **more: Any) ->
 
 async def _ask(troupe: Troupe, tokens: int) -> None:
     assert troupe.gateway is not None
-    params = SamplingParams(max_tokens=tokens, temperature=0, ignore_eos=True)
+    params = SamplingParams(max_tokens=tokens, temperature=0, ignore_eos=True, prompt_logprobs=0)
     async for _ in troupe.gateway.open(Generate(request="x", prompt="abc", params=params)):
         pass
 

@@ -57,6 +57,20 @@ async def test_a_client_gets_what_the_engine_gives(serve: Any) -> None:
         assert [chunk.finish_reason for chunk in chunks].count("stop") == 1
 
 
+async def test_the_prompt_comes_with_its_log_probabilities(serve: Any) -> None:
+    params = SamplingParams(max_tokens=2, seed=1, prompt_logprobs=1, n=2)
+    async with serve(hello) as served, Client(served.endpoint) as client:
+        told = await client.complete("hey", params)
+        assert told == await served.engine.complete("hey", params)
+        alone = await client.complete("hey", SamplingParams(max_tokens=0, prompt_logprobs=1))
+        for choice in (*told.choices, *alone.choices):
+            tokens = choice.prompt_logprobs or ()
+            assert [(t.token, t.logprob) for t in tokens] == [("h", None), ("e", 0.0), ("y", 0.0)]
+            assert [len(t.top) for t in tokens] == [0, 1, 1]
+        assert (alone.token_ids, alone.finish_reason) == ((), "length")
+        assert (await client.complete("h", params)).choices[1].prompt_logprobs == tokens[:1]
+
+
 @pytest.mark.parametrize("prompt", ["hi", [104, 105], [{"role": "user", "content": "hi"}]])
 async def test_a_prompt_is_a_text_or_ids_or_a_chat(serve: Any, prompt: Any) -> None:
     async with serve(hello) as served, Client(served.endpoint) as client:

@@ -106,7 +106,6 @@ async def test_the_values_that_change_nothing_are_taken(
             "stream_options.include_obfuscation",
         ),
         (COMPLETION, {"stream": True, "stream_options": {"usage": True}}, "stream_options.usage"),
-        (COMPLETION, {"echo": True, "logprobs": 1}, "echo"),
         (COMPLETION, {"echo": True, "prompt": [10**6]}, "prompt"),
         (COMPLETION, {"prompt": None}, "prompt"),
         (COMPLETION, {"prompt": []}, "prompt"),

@@ -16,6 +16,7 @@ from optimist.messages.schema.directions import members
 
 LIMITS: dict[str, tuple[list[Any], list[Any]]] = {
     "max_tokens": ([None, 1, 2**31], [0, -1]),
+    "prompt_logprobs": ([None, 0, 20], [-1, 21]),
     "temperature": ([0.0, 100.0], [-0.01, 100.1, math.nan, math.inf]),
     "top_k": ([0, 2**31 - 1], [-1, 2**31]),
     "top_p": ([1e-9, 1.0], [0.0, -0.1, 1.01, math.nan]),
@@ -98,6 +99,14 @@ def test_min_tokens_may_not_exceed_max_tokens() -> None:
     with pytest.raises(InvalidRequest, match=r"min_tokens: expected <= max_tokens \(3\), got 4"):
         SamplingParams(max_tokens=3, min_tokens=4)
     assert SamplingParams(max_tokens=None, min_tokens=400).min_tokens == 400
+
+
+def test_no_token_at_all_may_be_asked_for_where_the_prompt_is_the_question() -> None:
+    assert SamplingParams(max_tokens=0, prompt_logprobs=0).max_tokens == 0
+    with pytest.raises(
+        InvalidRequest, match="max_tokens: expected >= 1, or 0 with prompt_logprobs"
+    ):
+        SamplingParams(max_tokens=0)
 
 
 def test_a_wrong_value_on_the_wire_is_refused_with_its_field_and_others_are_decoded() -> None:

@@ -20,7 +20,7 @@ from optimist.messages.drafting import Accepted, Drafts
 from optimist.messages.lengths import ExactSeqLens, SeqLensUpperBound
 from optimist.messages.params import SamplingParams
 from optimist.messages.plans import ExactPlan, OptimisticPlan
-from optimist.messages.results import Logprobs, StepResult
+from optimist.messages.results import Logprobs, PromptScores, StepResult
 from optimist.messages.slots import BlockDelta, PrefillRows, Sampling
 
 INTS = st.integers(-(2**63), 2**63 - 1)
@@ -103,6 +103,18 @@ def _accepted(draw: Draw) -> dict[str, Any]:
     return {**made, "starts": draw(ids(rows)), "wanted": draw(ids(rows))}
 
 
+def _prompt_scores(draw: Draw) -> dict[str, Any]:
+    rows = draw(st.integers(0, 4))
+    counts, total = _counted(draw, rows)
+    told = {name: draw(ids(total)) for name in ("tokens", "ranks")}
+    chosen = draw(_float_column(total))
+    return {
+        **{name: draw(ids(rows)) for name in ("slots", "generations", "firsts")},
+        "counts": counts,
+        "logprobs": Logprobs(**told, chosen=chosen, counts=bytes(4 * total)),
+    }
+
+
 def _plan(draw: Draw) -> tuple[int, dict[str, Any]]:
     rows = draw(st.integers(0, 4))
     names = ("decode_slots", "decode_generations", "draft_counts")
@@ -155,6 +167,7 @@ TOGETHER: dict[type[Any], Callable[[Draw], dict[str, Any]]] = {
     OptimisticBatch: _optimistic_batch,
     OptimisticPlan: _optimistic_plan,
     PrefillRows: _some_prefill,
+    PromptScores: _prompt_scores,
     Sampling: _sampling,
     StepResult: _step_result,
 }

@@ -15,7 +15,15 @@ from optimist.messages.base import column, ints, size
 from optimist.messages.control import Resync
 from optimist.messages.drafting import Close, Open
 from optimist.messages.plans import Plan
-from optimist.messages.requests import Admit, Cancel, Grant, Retired, SchedulerStats, Tokens
+from optimist.messages.requests import (
+    Admit,
+    Cancel,
+    Grant,
+    Retired,
+    SchedulerStats,
+    Scored,
+    Tokens,
+)
 from optimist.messages.results import Capacity, Logprobs, StepResult
 from optimist.messages.slots import Sampling
 
@@ -59,7 +67,7 @@ class Rig:
     ) -> None:
         self.now = 100.0
         self.builder: Box[Plan] = Box()
-        self.gateway: Box[Tokens | Retired | Resync | SchedulerStats] = Box()
+        self.gateway: Box[Scored | Tokens | Retired | Resync | SchedulerStats] = Box()
         self.worker: Box[Resync] = Box()
         self.proposer: Box[Open | Close] = Box()
         self.capacity = capacity
@@ -78,6 +86,7 @@ class Rig:
         self.results: deque[StepResult] = deque()
         self.plans: list[Plan] = []
         self.asked: list[Resync] = []
+        self.scored: list[Scored] = []
         self.on_stats: Callable[[SchedulerStats], None] = lambda stats: None
         self.again: float | None = None
         self.scheduler.started()
@@ -206,8 +215,10 @@ class Rig:
                 stream.retired = message
             elif isinstance(message, Resync):
                 self.asked.append(message)
-            else:
+            elif isinstance(message, SchedulerStats):
                 self.on_stats(message)
+            else:
+                self.scored.append(message)
         self.gateway.sent.clear()
 
     def _take(self, message: Tokens) -> None:

@@ -99,9 +99,12 @@ class CompletionBody(Sampled, frozen=True, kw_only=True, forbid_unknown_fields=T
     prompt: Annotated[
         str | list[str | int | list[int]], _field("a text, token ids, or a list of either")
     ]
-    max_tokens: Annotated[int | None, _field("16 when absent")] = None
+    max_tokens: Annotated[int | None, _field("16 when absent; 0 only with `echo`")] = None
     logprobs: Annotated[int | None, _field("alternatives beside each token, 0 to 20")] = None
-    echo: Annotated[bool | None, _field("the prompt before the text; not with `logprobs`")] = None
+    echo: Annotated[
+        bool | None,
+        _field("the prompt before the text; with `logprobs`, its tokens before the others"),
+    ] = None
     best_of: Annotated[Any, _only(1, why="choices are not ranked: use `n`")] = None
     suffix: Annotated[Any, _only("", why="no infilling")] = None
 

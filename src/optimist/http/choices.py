@@ -7,19 +7,22 @@ from typing import Any
 from optimist.actors.gateway.chunks import Chunk, Ending
 from optimist.http.requests import Job
 from optimist.http.service import Service
-from optimist.http.shapes import Head, chat_logprobs, completion_logprobs, usage_body
+from optimist.http.shapes import Head, Token, chat_logprobs, completion_logprobs, usage_body
 from optimist.messages.client import TokenLogprob
 
 
 class _Choice:
-    """One continuation so far. sent: characters of text; begun: something was sent."""
+    """One continuation so far. begun: something was sent. offset: characters of text before the next token.
 
-    def __init__(self, prefix: str) -> None:
+    scored: the prompt's tokens are among those with log-probabilities.
+    """
+
+    def __init__(self, prefix: str, *, scored: bool) -> None:
         self.prefix = prefix
         self.texts: list[str] = []
-        self.logprobs: list[TokenLogprob] = []
+        self.logprobs: list[Token] = []
         self.begun = False
-        self.offset = len(prefix)
+        self.offset = 0 if scored else len(prefix)
         self.end: Ending | None = None
 
 
@@ -29,15 +32,19 @@ class Choices:
     def __init__(self, service: Service, job: Job, head: Head) -> None:
         self._job = job
         self._head = head
-        self._wants_logprobs = job.generates[0].params.logprobs is not None
+        params = job.generates[0].params
+        self._wants_logprobs = params.logprobs is not None
+        scored = params.prompt_logprobs is not None
         prefixes = [_prefix(service, job, at) for at in range(len(job.generates))]
-        self._choices = [_Choice(prefix) for prefix in prefixes for _ in range(job.n)]
+        self._choices = [
+            _Choice(prefix, scored=scored) for prefix in prefixes for _ in range(job.n)
+        ]
 
     def gather(self, prompt: int, chunk: Chunk) -> None:
         """Keep what an answer sent at once will say."""
         choice = self._choices[prompt * self._job.n + chunk.choice]
         choice.texts.append(chunk.text)
-        choice.logprobs.extend(chunk.logprobs or ())
+        choice.logprobs += self._tokens(chunk)
         choice.end = chunk.end
 
     def whole(self) -> dict[str, Any]:
@@ -50,7 +57,7 @@ class Choices:
         index = prompt * self._job.n + chunk.choice
         choice = self._choices[index]
         choice.end = chunk.end
-        logprobs = list(chunk.logprobs or ())
+        logprobs = self._tokens(chunk)
         text = chunk.text if choice.begun else choice.prefix + chunk.text
         if not text and not logprobs and chunk.end is None:
             return None
@@ -74,7 +81,7 @@ class Choices:
         text = choice.prefix + "".join(choice.texts)
         logprobs = None
         if self._wants_logprobs:
-            logprobs = self._logprobs(choice.logprobs, len(choice.prefix))
+            logprobs = self._logprobs(choice.logprobs, choice.offset)
         said: dict[str, Any] = {"text": text}
         if self._job.chat:
             said = {"message": {"role": "assistant", "content": text, "refusal": None}}
@@ -86,9 +93,15 @@ class Choices:
         role = {} if choice.begun else {"role": "assistant"}
         return {"delta": role | ({"content": text} if text or role else {})}
 
-    def _logprobs(self, tokens: list[TokenLogprob], offset: int) -> dict[str, Any]:
+    def _tokens(self, chunk: Chunk) -> list[Token]:
+        """The tokens of a chunk with log-probabilities, those of the prompt first."""
+        if not self._wants_logprobs:
+            return []
+        return [*(chunk.prompt_logprobs or ()), *(chunk.logprobs or ())]
+
+    def _logprobs(self, tokens: list[Token], offset: int) -> dict[str, Any]:
         if self._job.chat:
-            return chat_logprobs(tokens)
+            return chat_logprobs([token for token in tokens if isinstance(token, TokenLogprob)])
         return completion_logprobs(tokens, offset)
 
     def _usage(self) -> dict[str, Any]:

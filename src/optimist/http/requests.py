@@ -43,13 +43,13 @@ class Job(NamedTuple):
 
 def completion_job(body: CompletionBody, request: str) -> Job:
     """Raises InvalidRequest naming the field that asks for too much or contradicts another."""
-    if body.echo and body.logprobs is not None:
-        raise InvalidRequest(
-            "echo: expected false or no logprobs: those of prompt tokens are not computed",
-            field="echo",
-        )
     max_tokens = COMPLETION_TOKENS if body.max_tokens is None else body.max_tokens
-    params = _params(body, max_tokens=max_tokens, logprobs=body.logprobs)
+    if max_tokens == 0 and not body.echo:
+        raise InvalidRequest("max_tokens: expected >= 1, or 0 with echo, got 0", field="max_tokens")
+    scored = None
+    if body.echo and (body.logprobs is not None or max_tokens == 0):
+        scored = body.logprobs or 0
+    params = _params(body, max_tokens=max_tokens, logprobs=body.logprobs, prompt_logprobs=scored)
     prompts = _prompts(body.prompt)
     if len(prompts) * params.n > MAX_CHOICES:
         raise InvalidRequest(
@@ -120,13 +120,20 @@ def _prompts(prompt: str | list[str | int | list[int]]) -> list[dict[str, Any]]:
     return [{"prompt_ids": tuple(ids)} for ids in prompt if isinstance(ids, list)]
 
 
-def _params(body: Sampled, *, max_tokens: int | None, logprobs: int | None) -> SamplingParams:
+def _params(
+    body: Sampled,
+    *,
+    max_tokens: int | None,
+    logprobs: int | None,
+    prompt_logprobs: int | None = None,
+) -> SamplingParams:
     given = {name: getattr(body, name) for name in _PARAMS if getattr(body, name) is not None}
     stop = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ())
     stop_ids = tuple(body.stop_token_ids or ())
     return SamplingParams(
         max_tokens=max_tokens,
         logprobs=logprobs,
+        prompt_logprobs=prompt_logprobs,
         stop=stop,
         stop_token_ids=stop_ids,
         logit_bias={_token(token): value for token, value in (body.logit_bias or {}).items()},

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from optimist.messages.client import TokenLogprob, Usage
+from optimist.messages.client import PromptToken, TokenLogprob, Usage
 from optimist.messages.errors import Problem, ProblemError
 
 LEAST_LOGPROB = -9999.0
@@ -84,21 +84,27 @@ def usage_body(usages: Iterable[tuple[int, Usage]]) -> dict[str, Any]:
     }
 
 
-def completion_logprobs(tokens: list[TokenLogprob], offset: int) -> dict[str, Any]:
-    """The four columns of /v1/completions. offset: characters of text before the first token."""
+Token = TokenLogprob | PromptToken
+
+
+def completion_logprobs(tokens: Sequence[Token], offset: int) -> dict[str, Any]:
+    """The four columns of /v1/completions. offset: characters of text before the first token.
+
+    The first token of a prompt has null where the others have probabilities.
+    """
     offsets = []
     for token in tokens:
         offsets.append(offset)
         offset += len(token.token)
     return {
         "tokens": [token.token for token in tokens],
-        "token_logprobs": [_logprob(token.logprob) for token in tokens],
+        "token_logprobs": [_known(token.logprob) for token in tokens],
         "top_logprobs": [_likeliest(token) for token in tokens],
         "text_offset": offsets,
     }
 
 
-def chat_logprobs(tokens: list[TokenLogprob]) -> dict[str, Any]:
+def chat_logprobs(tokens: Sequence[TokenLogprob]) -> dict[str, Any]:
     """The list of /v1/chat/completions."""
     content = [
         _entry(token.token, token.logprob)
@@ -108,10 +114,18 @@ def chat_logprobs(tokens: list[TokenLogprob]) -> dict[str, Any]:
     return {"content": content, "refusal": None}
 
 
-def _likeliest(token: TokenLogprob) -> dict[str, float]:
-    return {one.token: _logprob(one.logprob) for one in token.top} | {
-        token.token: _logprob(token.logprob)
-    }
+def _likeliest(token: Token) -> dict[str, float] | None:
+    """The alternatives and the token itself, by text: of those that share one, the likeliest counts."""
+    if token.logprob is None:
+        return None
+    found = {token.token: _logprob(token.logprob)}
+    for one in token.top:
+        found[one.token] = max(_logprob(one.logprob), found.get(one.token, LEAST_LOGPROB))
+    return found
+
+
+def _known(value: float | None) -> float | None:
+    return None if value is None else _logprob(value)
 
 
 def _entry(token: str, logprob: float) -> dict[str, Any]:

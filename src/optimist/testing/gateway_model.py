@@ -15,13 +15,19 @@ from optimist.messages.requests import (
     Grant,
     Retired,
     SchedulerStats,
+    Scored,
     Tokens,
 )
+from optimist.messages.results import Logprobs
 from optimist.testing.wishes import Wish
 from optimist.transport.base import Ref
 
 Requests = Admit | Cancel | Grant
-Answers = Tokens | Retired | Resync | SchedulerStats
+Answers = Scored | Tokens | Retired | Resync | SchedulerStats
+
+
+Told = tuple[float, list[int]]
+"""log probability of a token, and the ids of its alternatives"""
 
 
 class RuleBroken(OptimistError):
@@ -40,7 +46,8 @@ class Journal:
     start: float
     granted: int
     tokens: list[int] = field(default_factory=list)
-    logprobs: dict[int, tuple[float, list[int]]] = field(default_factory=dict)
+    logprobs: dict[int, Told] = field(default_factory=dict)
+    scores: dict[int, Told] = field(default_factory=dict)
     taken: int = 0
     finish: FinishReason | None = None
     code: Code | None = None
@@ -122,6 +129,8 @@ class GatewayModel:
             return
         self._newest = message.incarnation
         match message:
+            case Scored():
+                self._scored(message)
             case Tokens():
                 self._tokens(message)
             case Retired():
@@ -156,15 +165,25 @@ class GatewayModel:
             self.cached_tokens += message.cached_len
             self._end(message.request, finish=message.finish)
 
-    def _take_logprobs(self, journal: Journal, message: Tokens) -> None:
-        if message.logprobs is None:
+    def _scored(self, message: Scored) -> None:
+        """Log-probabilities of the prompt: in order, before any token, the same each time."""
+        journal = self._journal(message.request)
+        if journal.over_again:
             return
-        logprobs, start = message.logprobs, 0
-        chosen, top = floats(logprobs.chosen).tolist(), ints(logprobs.top_ids).tolist()
-        for i, token in enumerate(ints(logprobs.tokens).tolist()):
-            count = int(ints(logprobs.counts)[i])
-            journal.logprobs[message.index + token] = (chosen[i], top[start : start + count])
-            start += count
+        if not journal.live:
+            raise RuleBroken(f"request {message.request}: its prompt was scored after its end")
+        if message.first > len(journal.scores) + 1:
+            raise RuleBroken(f"request {message.request}: prompt token {message.first} came early")
+        for at, told in _told(message.logprobs).items():
+            if journal.tokens and message.first + at not in journal.scores:
+                raise RuleBroken(f"request {message.request}: its prompt was scored too late")
+            if journal.scores.setdefault(message.first + at, told) != told:
+                raise RuleBroken(f"request {message.request}: prompt token {at} became {told}")
+
+    def _take_logprobs(self, journal: Journal, message: Tokens) -> None:
+        if message.logprobs is not None:
+            for at, told in _told(message.logprobs).items():
+                journal.logprobs[message.index + at] = told
 
     def _end(
         self, request: int, *, finish: FinishReason | None = None, code: Code | None = None
@@ -210,8 +229,19 @@ class GatewayModel:
             journal.wish.admit(
                 request,
                 journal.tokens,
+                scored=len(journal.scores) + 1,
                 incarnation=self.incarnation,
                 credit=journal.granted - len(journal.tokens),
                 start=journal.start,
             )
         )
+
+
+def _told(logprobs: Logprobs) -> dict[int, Told]:
+    chosen, top = floats(logprobs.chosen).tolist(), ints(logprobs.top_ids).tolist()
+    found, start = {}, 0
+    for i, token in enumerate(ints(logprobs.tokens).tolist()):
+        count = int(ints(logprobs.counts)[i])
+        found[token] = (chosen[i], top[start : start + count])
+        start += count
+    return found

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Executor, Limits, Outcome, Progress, RowDrafts, Ticket
+from optimist.actors.worker.prompt_scores import PromptWishes, prompt_scores
 from optimist.messages.base import ints
 from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
 from optimist.messages.errors import ConfigError
+from optimist.messages.results import PromptScores
 from optimist.testing.hashing import Hashes
 from optimist.testing.integer_cache import Violation
 from optimist.testing.integer_rows import Longs, StepRows, rows_of
@@ -62,6 +64,7 @@ class IntegerExecutor(IntegerState, Executor):
         self.closed = False
         self._sleep_s = sleep_ms / 1000
         self._drafter = drafter
+        self._wishes = PromptWishes()
         self._held = None if drafter is None else limits.max_model_len
         self.lengths: dict[tuple[int, int], dict[int, int]] = {}
 
@@ -96,6 +99,7 @@ class IntegerExecutor(IntegerState, Executor):
         if self._sleep_s:
             time.sleep(self._sleep_s)
         self.move(batch)
+        self._wishes.move(batch)
         if drafts is None and self._drafter is not None:
             drafts = self._own_drafts(batch, self._drafter)
         return _Done(self._run(batch, rows_of(batch, drafts)))
@@ -126,11 +130,27 @@ class IntegerExecutor(IntegerState, Executor):
         positions, tokens = rows.positions(ends), self._query(rows, ends)
         folds = self.cache.attend(self.table[rows.slots], ends, rows.token_rows, positions, tokens)
         sampled = self._sample(rows, ends, folds)
+        prompt = self._scored(batch, rows, folds)
         rejected = np.zeros(len(ends), np.int64)
         for row in sampled:
             rejected[row.row] = row.drafted + 1 - len(row.tokens)
         self.computed[rows.slots] = self._advanced(ends, rejected)
-        return outcome_of(sampled, held=self._held)
+        return outcome_of(sampled, held=self._held, prompt=prompt)
+
+    def _scored(self, batch: Batch, rows: StepRows, folds: Hashes) -> PromptScores | None:
+        """What is to be said of tokens of prompts: made of the fold over what is before them."""
+        offsets = np.concatenate([[0], rows.queries.cumsum()]).astype(np.int32)
+        if (asked := self._wishes.asked(batch, offsets)) is None:
+            return None
+        most = int(asked.alternatives.max())
+        told = [
+            self.model.scores(fold, token, most)
+            for fold, token in zip(folds[asked.places].tolist(), asked.ids.tolist(), strict=True)
+        ]
+        ids = np.array([[token for token, _ in entries] for entries in told], np.int32)
+        values = np.array([[value for _, value in entries] for entries in told])
+        ranks = np.zeros(len(told), np.int32)
+        return prompt_scores(asked, values[:, 0], ranks, ids[:, 1:], values[:, 1:])
 
     def _advanced(self, ends: Longs, rejected: Longs) -> Longs:
         """Tokens computed of each row when the step is over: what was rejected does not count, [R]."""

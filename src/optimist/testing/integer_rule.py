@@ -58,6 +58,10 @@ class IntegerModel(NamedTuple):
         top = -float(mixed(token * FIRST ^ position) % 4096) / 4096
         return [((token + i) % self.vocab_size, top - i) for i in range(count + 1)]
 
+    def scores(self, fold: int, token: int, count: int) -> list[tuple[int, float]]:
+        """The same for a token of the prompt; `fold` over all before it decides, as over real ones."""
+        return self.logprobs(token, mixed(fold), count)
+
     def _token(self, value: int) -> int:
         if mixed(value ^ END) < self.eos_share * 2**64:
             return self.eos_id

@@ -145,6 +145,7 @@ class LateTicket:
             token_ids=tokens,
             logprobs=self._outcome.logprobs,
             drafts_held=self._outcome.drafts_held,
+            prompt=self._outcome.prompt,
         )
         for seen, true in zip(self.buffers[:5], self._outcome[:5], strict=True):
             seen[:] = true

@@ -59,6 +59,17 @@ class IntegerOracle:
         position = len(tokens)
         return self._model.choose(self._fold, position, position - prompt_len, sampling)
 
+    def scores(self, prompt_ids: Sequence[int], count: int) -> dict[int, tuple[float, list[int]]]:
+        """By place in a prompt, the first left out: how likely a token was, and its alternatives."""
+        self._restart()
+        found = {}
+        for at, token in enumerate(prompt_ids):
+            if at:
+                (_, chosen), *tops = self._model.scores(self._fold, token, count)
+                found[at] = (chosen, [other for other, _ in tops])
+            self._append(token)
+        return found
+
     def _restart(self) -> None:
         self._seen: list[int] = []
         self._first = self._fold = 0

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from optimist.actors.worker.base import Outcome
 from optimist.messages.base import Floats, column
-from optimist.messages.results import Logprobs
+from optimist.messages.results import Logprobs, PromptScores
 
 
 class Sampled(NamedTuple):
@@ -28,7 +28,9 @@ class Sampled(NamedTuple):
     logprobs: Sequence[list[tuple[int, float]] | None] = ()
 
 
-def outcome_of(sampled: Sequence[Sampled], *, held: int | None = None) -> Outcome:
+def outcome_of(
+    sampled: Sequence[Sampled], *, held: int | None = None, prompt: PromptScores | None = None
+) -> Outcome:
     """The outcome of a step in which these rows sampled. held: drafts that the device has for each."""
     return Outcome(
         slots=_array(s.slot for s in sampled),
@@ -38,6 +40,7 @@ def outcome_of(sampled: Sequence[Sampled], *, held: int | None = None) -> Outcom
         drafts_run=_array(s.drafted for s in sampled),
         logprobs=logprobs_of([entry for s in sampled for entry in s.logprobs]),
         drafts_held=None if held is None else np.full(len(sampled), held, np.int32),
+        prompt=prompt,
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
+import msgspec
+
 from optimist.messages.base import column
 from optimist.messages.slots import Sampling
 from optimist.testing.drafting import DEVICE, HOST, place_of
@@ -33,6 +35,7 @@ def scenario(seed: int) -> Scenario:
     stems = [_tokens(rng, rng.randint(4, 24), setup.model) for _ in range(3)]
     count = rng.choice([1, 2, 4, 8, 12])
     wishes = tuple(_wish(rng, setup, stems) for _ in range(count))
+    wishes = _scored(random.Random(f"scores {seed}"), wishes)
     return Scenario(setup, wishes, _chaos(rng, count, place_of(setup.drafts) == "host"))
 
 
@@ -86,6 +89,17 @@ def _sampling(rng: random.Random, stops: tuple[int, ...]) -> Sampling:
         stop_ids=column(stops),
         logprobs=rng.choice([-1, -1, 0, 3]),
     )
+
+
+def _scored(rng: random.Random, wishes: tuple[Wish, ...]) -> tuple[Wish, ...]:
+    """Some of them ask for the log-probabilities of their prompt, and some of these for no more."""
+    found = []
+    for wish in wishes:
+        wanted = rng.choice([-1, -1, -1, 0, 2])
+        sampling = msgspec.structs.replace(wish.sampling, prompt_logprobs=wanted)
+        tokens = 0 if wanted >= 0 and rng.random() < 0.3 else wish.max_tokens
+        found.append(wish._replace(sampling=sampling, max_tokens=tokens))
+    return tuple(found)
 
 
 def _chaos(rng: random.Random, count: int, drafts: bool) -> Chaos:

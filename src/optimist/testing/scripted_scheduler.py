@@ -6,13 +6,21 @@ from collections.abc import Callable, Sequence
 
 from optimist.messages.base import column, ints, size
 from optimist.messages.control import Resync
-from optimist.messages.requests import Admit, Cancel, FinishReason, Grant, Retired, Tokens
+from optimist.messages.requests import (
+    Admit,
+    Cancel,
+    FinishReason,
+    Grant,
+    Retired,
+    Scored,
+    Tokens,
+)
 from optimist.messages.results import Logprobs
 
 Script = Callable[[Admit], Sequence[int]]
 """All tokens of a request, the stop token included, as if nothing had been emitted."""
 
-Answer = Tokens | Retired | Resync
+Answer = Scored | Tokens | Retired | Resync
 
 
 class _Running:
@@ -72,6 +80,7 @@ class ScriptedScheduler:
         match message:
             case Admit():
                 self._running[message.request] = _Running(message, self._script(message))
+                self._score(message)
             case Grant() if message.request in self._running:
                 self._running[message.request].credit += message.credit
             case Cancel() if self._running.pop(message.request, None):
@@ -94,6 +103,19 @@ class ScriptedScheduler:
             if count > 0 or running.sent == len(running.script):
                 answers.append(self._advance(running, count))
         return answers
+
+    def _score(self, admit: Admit) -> None:
+        """Say that every token of the prompt was certain, where that is asked."""
+        ids = ints(admit.prompt_ids).tolist()[1:]
+        if admit.sampling.prompt_logprobs >= 0 and ids:
+            self._answers.append(
+                Scored(
+                    incarnation=self.incarnation,
+                    request=admit.request,
+                    first=1,
+                    logprobs=_certain(ids),
+                )
+            )
 
     def _advance(self, running: _Running, count: int) -> Tokens:
         ids = running.script[running.sent : running.sent + count]

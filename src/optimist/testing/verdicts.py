@@ -33,7 +33,7 @@ def _problem(setup: Setup, journal: Journal, answer: Answer, strikes: int) -> st
         return "served, although it can never fit"
     if (tokens, journal.finish) != (answer.token_ids, answer.finish):
         return f"ended as {journal.finish} with {tokens}, expected {answer}"
-    return _logprobs(setup, journal)
+    return _logprobs(setup, journal) or _scores(setup, journal)
 
 
 def _unless_allowed(setup: Setup, journal: Journal, strikes: int) -> str | None:
@@ -62,6 +62,14 @@ def _logprobs(setup: Setup, journal: Journal) -> str | None:
         (_, chosen), *tops = setup.model.logprobs(journal.tokens[i], position, wanted)
         if journal.logprobs[i] != (chosen, [token for token, _ in tops]):
             return f"log probabilities of token {i}: {journal.logprobs[i]}"
+    return None
+
+
+def _scores(setup: Setup, journal: Journal) -> str | None:
+    prompt, wanted = journal.wish.prompt_ids, journal.wish.sampling.prompt_logprobs
+    expected = IntegerOracle(setup.model).scores(prompt, wanted) if wanted >= 0 else {}
+    if journal.scores != expected:
+        return f"log probabilities of the prompt: {journal.scores}, expected {expected}"
     return None
 
 

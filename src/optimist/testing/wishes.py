@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import msgspec
+
 from optimist.messages.base import column
 from optimist.messages.requests import Admit
 from optimist.messages.slots import Sampling
@@ -32,16 +34,29 @@ class Wish(NamedTuple):
     cancel_after: int | None = None
 
     def admit(
-        self, request: int, emitted: list[int], *, incarnation: int, credit: int, start: float
+        self,
+        request: int,
+        emitted: list[int],
+        *,
+        scored: int = 1,
+        incarnation: int,
+        credit: int,
+        start: float,
     ) -> Admit:
-        """The message that asks for it, behind the tokens that are there already."""
+        """The message that asks for it, behind the tokens that are there already.
+
+        scored: tokens of the prompt whose log-probabilities are not wanted again.
+        """
+        sampling = self.sampling
+        if scored >= len(self.prompt_ids):
+            sampling = msgspec.structs.replace(sampling, prompt_logprobs=-1)
         return Admit(
             incarnation=incarnation,
             request=request,
             prompt_ids=column(self.prompt_ids),
             emitted_ids=column(emitted),
             max_tokens=self.max_tokens,
-            sampling=self.sampling,
+            sampling=sampling,
             stop_ids=column(self.stop_ids),
             priority=self.priority,
             deadline=None if self.deadline is None else start + self.deadline,

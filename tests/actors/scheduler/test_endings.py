@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from scheduler_rig import make_rig
 
+from optimist.messages.slots import Sampling
+
 STOP = 7
 
 
@@ -107,3 +109,18 @@ def test_an_empty_prompt_and_ids_outside_the_vocabulary_are_refused() -> None:
     fine = rig.admit([0, 49], 1)
     rig.drain()
     assert rig.streams[fine].finish == "length"
+
+
+def test_a_prompt_that_the_worker_does_not_score_fails_its_request_alone(depth: int) -> None:
+    rig = make_rig(depth=depth, max_chunk=4)
+    asks = Sampling(temperature=0, seed=0, prompt_logprobs=1)
+    unscored, other = rig.admit(9, 3, sampling=asks), rig.admit(9, 3)
+    alone = rig.admit(9, 0, sampling=asks, credit=0)
+    rig.drain()
+    for request in (unscored, alone):
+        retired = rig.streams[request].retired
+        assert retired is not None and retired.problem is not None
+        assert retired.problem.code == "request_failed"
+        assert "no log-probabilities of the prompt" in retired.problem.message
+    assert rig.streams[other].finish == "length"
+    rig.assert_clean()
