@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import msgspec
+
 from optimist.messages.base import ActorMessage
 
 
@@ -47,9 +49,20 @@ class Progress(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Beat(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """Child process to supervisor, every beat interval: its loop turns."""
+    """Child process to supervisor, every beat interval: its loop turns.
+
+    dropped: frames since the last beat that were no messages, by the actor on whose socket they came.
+    """
 
     cell: str
+    dropped: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+class Dropped(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Supervisor to gateway: so many more frames on an actor's socket were no messages."""
+
+    actor: str
+    frames: int
 
 
 class Drain(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):

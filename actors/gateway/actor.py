@@ -21,7 +21,7 @@ from optimist.actors.gateway.stream import Hooks, Stream
 from optimist.actors.gateway.tokenizer import Tokenizer
 from optimist.messages.base import ActorMessage
 from optimist.messages.client import Generate, Stats
-from optimist.messages.control import Drain, Fault, Restarted, Resync
+from optimist.messages.control import Drain, Dropped, Fault, Restarted, Resync
 from optimist.messages.errors import (
     EngineBroken,
     EngineEnded,
@@ -46,7 +46,9 @@ RETRY_AFTER = 1.0
 LOOK_AROUND = 0.25
 """seconds after which a stream that became garbage is noticed at the latest"""
 
-GatewayInbox = Scored | Tokens | Retired | Resync | SchedulerStats | Fault | Restarted | Drain
+GatewayInbox = (
+    Scored | Tokens | Retired | Resync | SchedulerStats | Fault | Restarted | Dropped | Drain
+)
 
 
 class Gateway(Actor[GatewayInbox]):
@@ -65,6 +67,7 @@ class Gateway(Actor[GatewayInbox]):
         SchedulerStats,
         Fault,
         Restarted,
+        Dropped,
         Drain,
     )
     emits: ClassVar[tuple[tuple[str, type[ActorMessage]], ...]] = (
@@ -190,6 +193,9 @@ class Gateway(Actor[GatewayInbox]):
                 self._on_fault(message)
             case Restarted():
                 self._pulse.restarted(message.actor, self._clock())
+            case Dropped():
+                dropped = self.counts.dropped
+                dropped[message.actor] = dropped.get(message.actor, 0) + message.frames
             case Drain():
                 self._draining = True
             case _:

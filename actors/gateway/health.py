@@ -19,6 +19,7 @@ class Counts(msgspec.Struct):
     admitted: requests; finished, cancelled: continuations; failed, refused: requests.
     stale, gaps, unknown: messages that were ignored, because they came too late, skipped tokens, or
     mean nothing to a gateway.
+    dropped: frames that were no messages, by the actor on whose socket they came.
     """
 
     admitted: int = 0
@@ -29,6 +30,7 @@ class Counts(msgspec.Struct):
     stale: int = 0
     gaps: int = 0
     unknown: int = 0
+    dropped: dict[str, int] = {}
 
 
 class Health(NamedTuple):

@@ -25,6 +25,7 @@ from optimist.messages.control import (
     Beat,
     Drain,
     Drained,
+    Dropped,
     Fault,
     Hello,
     Progress,
@@ -142,7 +143,7 @@ class _Cell:
                     self._asked = True
                     for actor in reversed(actors):
                         host.end(actor)
-                case (Fault() | Restarted() | Drain()) as message:
+                case (Fault() | Restarted() | Dropped() | Drain()) as message:
                     host.tell("gateway", message)
                     if concerns_worker(message):
                         host.tell("worker", message)
@@ -172,5 +173,6 @@ class _Cell:
             busy = [actor.busy_since for actor in host.actors.values()]
             if all(since is None or since > last for since in busy):
                 last = time.perf_counter()
-                self._line.send(Beat(incarnation=self._life, cell=self._name))
+                dropped = host.take_dropped()
+                self._line.send(Beat(incarnation=self._life, cell=self._name, dropped=dropped))
             await anyio.sleep(BEAT_SECONDS)

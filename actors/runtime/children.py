@@ -15,7 +15,17 @@ from optimist.actors.runtime.lifeline import FromChild
 from optimist.actors.runtime.placement import Cell
 from optimist.actors.runtime.process import Process, exit_text
 from optimist.messages.base import ActorMessage
-from optimist.messages.control import Drained, Fault, Hello, Progress, Ready, Start, Stop
+from optimist.messages.control import (
+    Beat,
+    Drained,
+    Dropped,
+    Fault,
+    Hello,
+    Progress,
+    Ready,
+    Start,
+    Stop,
+)
 from optimist.messages.errors import MessageError
 from optimist.transport.base import EndOfInbox
 
@@ -100,12 +110,14 @@ class ProcessChild:
     """The actors of a cell in a process of their own. details: what they told when they were ready.
 
     drained: set when its gateway has finished what it had, after Drain.
+    on_dropped: told of frames on its sockets that were no messages.
     """
 
     def __init__(self, cell: Cell, orders: Orders) -> None:
         self.name, self.actors = cell
         self.details: dict[str, str] = {}
         self.drained = anyio.Event()
+        self.on_dropped: Callable[[Dropped], None] = lambda dropped: None
         self._orders = orders
         self._life: _ProcessLife | None = None
 
@@ -225,6 +237,10 @@ class _ProcessLife:
                     self._ready()
             case Progress():
                 self._orders.report(message)
+            case Beat():
+                for actor, frames in message.dropped.items():
+                    dropped = Dropped(incarnation=0, actor=actor, frames=frames)
+                    self._child.on_dropped(dropped)
             case Drained():
                 self._child.drained.set()
             case Fault():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from optimist.messages.errors import OptimistError
 
@@ -10,16 +11,21 @@ _log = logging.getLogger("optimist")
 
 
 class DroppedFrames:
-    """The report of a PullInbox: warns of the first frame, the tenth, the hundredth and so on."""
+    """The report of a PullInbox: warns of the first frame, the tenth, the hundredth and so on.
 
-    def __init__(self, actor: str) -> None:
+    count: told of each.
+    """
+
+    def __init__(self, actor: str, count: Callable[[], None] = lambda: None) -> None:
         self._actor = actor
+        self._count = count
         self._dropped = 0
         self._next = 1
 
     def __call__(self, error: OptimistError) -> None:
         """One more was dropped, for this reason."""
         self._dropped += 1
+        self._count()
         if self._dropped == self._next:
             self._next *= 10
             _log.warning(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +13,8 @@ import anyio
 from optimist.actors.base import Actor
 from optimist.actors.runtime.dropped import DroppedFrames
 from optimist.messages.base import ActorMessage
-from optimist.messages.errors import ConfigError
+from optimist.messages.control import Dropped
+from optimist.messages.errors import ConfigError, MailboxFull
 from optimist.transport.base import Ref
 from optimist.transport.channel import PullInbox, PushRef
 from optimist.transport.endpoints import ipc
@@ -40,6 +43,7 @@ class Host:
         self.outside = outside
         self.actors: dict[str, AnyActor] = {}
         self._build = build
+        self._dropped: Counter[str] = Counter()
         self._addresses: dict[str, MailboxRef[Any]] = {}
         self._endings: dict[str, Callable[[], None]] = {}
 
@@ -84,12 +88,26 @@ class Host:
         address.send(message)
         return True
 
+    def take_dropped(self) -> dict[str, int]:
+        """Frames on each actor's socket that were no messages, since the last call."""
+        dropped, self._dropped = dict(self._dropped), Counter()
+        return dropped
+
     def _open(self, name: str, accepts: tuple[type[ActorMessage], ...]) -> AnyInbox:
         if self.outside is None:
             return Mailbox(accepts, name=name)
         links, directory = self.outside
-        remote = PullInbox(links, ipc(directory, name), accepts, report=DroppedFrames(name))
+        report = DroppedFrames(name, lambda: self._drop(name))
+        remote = PullInbox(links, ipc(directory, name), accepts, report=report)
         return JointInbox(remote, accepts, name=name)
+
+    def _drop(self, name: str) -> None:
+        """Count a frame that was no message. A gateway in this process is told at once, if it can be."""
+        self._dropped[name] += 1
+        if "gateway" in self._addresses:
+            with suppress(MailboxFull):
+                self.tell("gateway", Dropped(incarnation=0, actor=name, frames=self._dropped[name]))
+                del self._dropped[name]
 
 
 class Refs:

@@ -11,6 +11,7 @@ from optimist.messages.control import (
     Beat,
     Drain,
     Drained,
+    Dropped,
     Fault,
     Hello,
     Progress,
@@ -24,8 +25,8 @@ from optimist.transport.wire import Wire
 
 FromChild = Hello | Ready | Progress | Beat | Drained | Fault
 FROM_CHILD: tuple[type[FromChild], ...] = (Hello, Ready, Progress, Beat, Drained, Fault)
-ToChild = Start | Stop | Drain | Fault | Restarted
-TO_CHILD: tuple[type[ToChild], ...] = (Start, Stop, Drain, Fault, Restarted)
+ToChild = Start | Stop | Drain | Dropped | Fault | Restarted
+TO_CHILD: tuple[type[ToChild], ...] = (Start, Stop, Drain, Dropped, Fault, Restarted)
 
 DUMP_SIGNAL = signal.SIGUSR2
 """on which a child writes on stderr where each of its threads is"""

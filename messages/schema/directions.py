@@ -11,6 +11,7 @@ from optimist.messages.control import (
     Beat,
     Drain,
     Drained,
+    Dropped,
     Fault,
     Hello,
     Progress,
@@ -52,7 +53,7 @@ ACTOR_DIRECTIONS: dict[str, Any] = {
     "proposer to worker": Drafts | Resync,
     "proposer to scheduler": Resync,
     "child process to supervisor": Hello | Ready | Progress | Beat | Drained | Fault,
-    "supervisor to child process": Start | Stop | Drain | Fault | Restarted,
+    "supervisor to child process": Start | Stop | Drain | Dropped | Fault | Restarted,
 }
 """Between the actors of one engine, which are always of one version."""
 

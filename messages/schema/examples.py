@@ -12,6 +12,7 @@ from optimist.messages.control import (
     Beat,
     Drain,
     Drained,
+    Dropped,
     Fault,
     Hello,
     Progress,
@@ -240,12 +241,13 @@ _CONTROL: tuple[Message, ...] = (
     ),
     Ready(incarnation=3, actor="worker", detail="toy"),
     Progress(incarnation=3, actor="worker", what="weights", done=1, total=2),
-    Beat(incarnation=3, cell="worker"),
+    Beat(incarnation=3, cell="worker", dropped={"worker": 3}),
     Drain(incarnation=0),
     Drained(incarnation=3),
     Stop(incarnation=0),
     Fault(incarnation=3, actor="worker", reason="exit 1", kind="ModelError", final=True),
     Restarted(incarnation=0, actor="worker"),
+    Dropped(incarnation=0, actor="worker", frames=3),
     Resync(incarnation=3, actor="worker", epoch=4, step=5),
 )
 

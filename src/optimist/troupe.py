@@ -20,7 +20,7 @@ from optimist.actors.runtime.policy import Branch, Budget, Tree
 from optimist.actors.runtime.rundir import run_directory
 from optimist.actors.runtime.supervisor import Supervisor
 from optimist.cells import Cells
-from optimist.messages.control import Drain, Fault, Progress, Restarted
+from optimist.messages.control import Drain, Dropped, Fault, Progress, Restarted
 from optimist.messages.errors import ConfigError, EngineBroken
 from optimist.plain_words import plain_words
 from optimist.transport.links import Links
@@ -127,6 +127,9 @@ async def bring_up(
         orders, outside = _outside(stack, places, config, report, module)
         host = Host(places.local, Cells(config, report, tokenizer).build, outside)
         children = _children(places, host, orders)
+        for child in children:
+            if isinstance(child, ProcessChild):
+                child.on_dropped = lambda message: _tell_gateway(host, children, message)
         tree = _tree(config, children)
         _check_values(config)
         failure: BaseException | None = None
@@ -243,7 +246,7 @@ def _tell(host: Host, children: tuple[Child, ...], message: Fault | Restarted) -
 
 
 def _tell_gateway(
-    host: Host, children: tuple[Child, ...], message: Fault | Restarted | Drain
+    host: Host, children: tuple[Child, ...], message: Fault | Restarted | Dropped | Drain
 ) -> None:
     for child in children:
         if "gateway" not in child.actors:

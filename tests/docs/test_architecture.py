@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import anyio
 import generate
 import pytest
 import tokenizer_files
+import zmq
 from house import table
 
 from optimist.actors.config import EngineConfig, Placement
@@ -20,7 +22,7 @@ from optimist.engine_options import engine_config
 from optimist.messages.base import ActorMessage
 from optimist.messages.batches import ExactBatch, OptimisticBatch
 from optimist.messages.client import Generate
-from optimist.messages.control import Drain, Fault, Restarted
+from optimist.messages.control import Drain, Dropped, Fault, Restarted
 from optimist.messages.errors import ConfigError
 from optimist.messages.params import SamplingParams
 from optimist.testing.byte_tokenizer import ByteTokenizer
@@ -89,7 +91,7 @@ class Watcher:
             return _Seen(self, original(refs, sender, receiver), sender.name, receiver)
 
         def tell(host: Host, name: str, message: ActorMessage) -> bool:
-            if isinstance(message, Fault | Restarted | Drain):
+            if isinstance(message, Fault | Restarted | Dropped | Drain):
                 self.seen.add(("supervisor", type(message).__name__, name))
             return told(host, name, message)
 
@@ -101,7 +103,7 @@ class Watcher:
         send, receive = LifeLine.send, LifeLine.receive_nowait
 
         def sending(line: LifeLine[Any], message: ActorMessage) -> None:
-            passed_on = isinstance(message, Fault | Restarted | Drain)
+            passed_on = isinstance(message, Fault | Restarted | Dropped | Drain)
             receiver = "gateway" if passed_on else "child"
             self.seen.add(("supervisor", type(message).__name__, receiver))
             send(line, message)
@@ -178,10 +180,21 @@ async def _afternoon(watcher: Watcher, config: EngineConfig) -> None:
         troupe.drain()
 
 
-async def _child_processes(model: str) -> None:
+def _throw_rubbish(root: Path) -> None:
+    (worker,) = root.rglob("worker.sock")
+    with zmq.Context() as context, context.socket(zmq.PUSH) as push:
+        push.connect(f"ipc://{worker}")
+        push.send(b"rubbish")
+
+
+async def _child_processes(watcher: Watcher, model: str, root: Path) -> None:
     """Some that come and go in good order, and one that cannot start."""
     config = _config("processes", model=model, port=0)
     async with bring_up(config, gateway_here=False) as troupe:
+        await anyio.to_thread.run_sync(_throw_rubbish, root)
+        with anyio.fail_after(20):
+            while ("supervisor", "Dropped", "gateway") not in watcher.seen:
+                await anyio.sleep(0.05)
         troupe.drain()
         await troupe.wait_drained()
     wrong = _config("embedded", executor_options={"vocab": 272})
@@ -201,7 +214,7 @@ async def test_runs_take_every_edge_of_the_map_and_no_other(
     for config in (_config(), _config(proposer="ngram", draft_tokens=3)):
         await _afternoon(watcher, config)
     model = tokenizer_files.write_byte_level(tmp_path, "folder")
-    await _child_processes(str(model))
+    await _child_processes(watcher, str(model), tmp_path)
     sent, orphans = generate.edges()
     assert orphans == []
     assert watcher.seen == set(sent)

@@ -79,6 +79,7 @@ async def test_metrics_count_requests_by_status_and_show_the_engine(
     assert "optimist_request_seconds_count 5.0" in text
     assert "optimist_free_blocks 9.0" in text
     assert "optimist_steps_total 3.0" in text
+    assert 'optimist_dropped_frames_total{actor="worker"} 4.0' in text
     assert "optimist_drafted_tokens_total 6.0" in text
     assert 'optimist_accepted_at_total{place="1"} 1.0' in text
     assert "optimist_healthy 1.0" in text

@@ -204,6 +204,9 @@ def _values(hint: Any) -> st.SearchStrategy[Any]:
         return st.integers(0, 4).flatmap(ids)
     if get_origin(hint) is Literal:
         return st.sampled_from(get_args(hint))
+    if get_origin(hint) is dict:
+        key, value = get_args(hint)
+        return st.dictionaries(_values(key), _values(value), max_size=2)
     if get_origin(hint) is tuple:
         return st.lists(_values(get_args(hint)[0]), max_size=2).map(tuple)
     if get_origin(hint) in (Union, types.UnionType):

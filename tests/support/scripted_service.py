@@ -80,6 +80,9 @@ class ScriptedService:
     def stats(self) -> SchedulerStats | None:
         return STATS
 
+    def dropped(self) -> dict[str, int]:
+        return {"worker": 4}
+
 
 class ScriptedStream:
     """What one request says. closed: the face has left it."""

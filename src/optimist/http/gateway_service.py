@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import anyio
@@ -81,3 +81,10 @@ class GatewayService:
             return self._gateway.scheduler_stats
         except EngineError:
             return None
+
+    def dropped(self) -> Mapping[str, int]:
+        """As the gateway has heard; nothing where there is none."""
+        try:
+            return self._gateway.counts.dropped
+        except EngineError:
+            return {}

@@ -95,6 +95,14 @@ class _Engine(Collector):
     def collect(self) -> Iterable[Metric]:
         healthy = float(self._service.health().healthy)
         yield GaugeMetricFamily("optimist_healthy", "1 while requests get on", value=healthy)
+        dropped = CounterMetricFamily(
+            "optimist_dropped_frames",
+            "frames on an actor's socket that were no messages",
+            labels=("actor",),
+        )
+        for actor, frames in self._service.dropped().items():
+            dropped.add_metric((actor,), frames)
+        yield dropped
         if (stats := self._service.stats()) is None:
             return
         for name, about in _GAUGES.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
 
 from optimist.actors.gateway.chunks import Chunk
@@ -59,4 +59,8 @@ class Service(Protocol):
 
     def stats(self) -> SchedulerStats | None:
         """How busy the engine is, as the scheduler last said; None before it did."""
+        ...
+
+    def dropped(self) -> Mapping[str, int]:
+        """Frames on actors' sockets that were no messages, by actor."""
         ...
