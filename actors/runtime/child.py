@@ -21,6 +21,7 @@ from anyio.abc import TaskGroup
 from optimist.actors.runtime.death import by_exception
 from optimist.actors.runtime.host import Build, Host, Outside
 from optimist.actors.runtime.lifeline import DUMP_SIGNAL, TO_CHILD, LifeLine, ToChild
+from optimist.actors.runtime.memory import give_back
 from optimist.messages.control import (
     Beat,
     Drain,
@@ -119,6 +120,7 @@ class _Cell:
 
     async def _live(self, host: Host, actor: str) -> None:
         def ready() -> None:
+            give_back()
             detail = host.actors[actor].detail
             self._line.send(Ready(incarnation=self._life, actor=actor, detail=detail))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import anyio
+import anyio.to_thread
 import msgspec
 
 from optimist.actors.config import EngineConfig
@@ -15,6 +16,7 @@ from optimist.actors.contract import check_contract
 from optimist.actors.runtime.child import BEAT_SECONDS, concerns_worker
 from optimist.actors.runtime.children import Child, LocalChild, Orders, ProcessChild
 from optimist.actors.runtime.host import Host, Outside
+from optimist.actors.runtime.memory import give_back
 from optimist.actors.runtime.placement import DISPENSABLE, STARTING_ORDER, Layout, layout
 from optimist.actors.runtime.policy import Branch, Budget, Tree
 from optimist.actors.runtime.rundir import run_directory
@@ -144,6 +146,7 @@ async def bring_up(
                 )
                 try:
                     await supervisor.start()
+                    await anyio.to_thread.run_sync(give_back)
                     _fix_doors(config, children)
                     yield Troupe(supervisor, host, children)
                 except BaseException as error:
@@ -152,6 +155,7 @@ async def bring_up(
                 finally:
                     with anyio.CancelScope(shield=True):
                         await supervisor.stop()
+                        await anyio.to_thread.run_sync(give_back)
         except BaseExceptionGroup:
             if failure is None:
                 raise
