@@ -115,7 +115,7 @@ def _convert(value: dict[str, Any], kind: type[T], where: str = "") -> T:
 
 def field_at(error: str) -> str | None:
     """The field that a decoding error speaks of: `prompt_ids`, or `stop` for one inside params."""
-    path = re.search(r"at `\$\.?([^`]*)`", error)
-    unknown = re.search(r"unknown field `([^`]+)`", error)
+    path = re.search(r"at (?:`key` in )?`\$\.?([^`]*)`", error)
+    unknown = re.search(r"(?:unknown|missing required) field `([^`]+)`", error)
     found = ".".join(match[1] for match in (path, unknown) if match and match[1])
     return found.replace("[...]", "").removeprefix("params.") or None

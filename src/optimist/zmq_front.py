@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -42,10 +43,12 @@ from optimist.messages.errors import (
     ProblemError,
     RequestFailed,
 )
+from optimist.plain_words import plain_words
 from optimist.transport.base import EndOfInbox
 from optimist.transport.endpoints import CurveKeys
 from optimist.transport.links import Links
 from optimist.transport.router import Router
+from optimist.wrong_key import HOLE, with_key
 from optimist.zmq_peer import LiveRequest, Peer
 
 _log = logging.getLogger("optimist")
@@ -124,9 +127,18 @@ class ZmqFront:
             self._count("bad")
             if isinstance(error, ProblemError):
                 raise
-            raise InvalidRequest(str(error), field=field_at(str(error))) from error
+            said = self._with_key(str(error), frame)
+            field, reason = field_at(said), plain_words(said)
+            raise InvalidRequest(f"{field}: {reason}" if field else reason, field=field) from error
         self._count(type(message).__name__)
         return message
+
+    def _with_key(self, said: str, frame: bytes) -> str:
+        """What was wrong, with the key of the entry where it is one of a mapping."""
+        if HOLE not in said:
+            return said
+        tree = msgspec.msgpack.decode(frame, strict=False)
+        return re.sub(r"(?<=`\$\.)[^`]*", lambda path: with_key(path[0], tree), said)
 
     def _name_of(self, peer: Peer | None, frame: bytes) -> str:
         """The request that an answer to this frame may name: none that is live already."""

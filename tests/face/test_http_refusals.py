@@ -91,7 +91,7 @@ async def test_the_values_that_change_nothing_are_taken(
         (COMPLETION, {"logprobs": 21}, "logprobs"),
         (COMPLETION, {"logprobs": True}, "logprobs"),
         (COMPLETION, {"logit_bias": {"abc": 1}}, "logit_bias.abc"),
-        (COMPLETION, {"logit_bias": {"5": "x"}}, "logit_bias"),
+        (COMPLETION, {"logit_bias": {"4": 1, "5": "x"}}, "logit_bias.5"),
         (COMPLETION, {"logit_bias": {"-1": 1}}, "logit_bias.-1"),
         (COMPLETION, {"logit_bias": {"1": 101}}, "logit_bias.1"),
         (COMPLETION, {"presence_penalty": 2.1}, "presence_penalty"),

@@ -11,6 +11,7 @@ import msgspec
 from optimist.http.bodies import Body
 from optimist.http.fields import choices, fields, nearest, only
 from optimist.messages.errors import InvalidRequest
+from optimist.wrong_key import HOLE, with_key
 
 B = TypeVar("B", bound=Body)
 
@@ -30,7 +31,7 @@ def decode(kind: type[B], content: bytes) -> B:
         body = msgspec.json.decode(content, type=kind)
         json.loads(content, object_pairs_hook=_once)
     except msgspec.ValidationError as error:
-        raise _refusal(kind, str(error)) from None
+        raise _refusal(kind, str(error), content) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         why = "half of a surrogate pair" if _HALF.search(content) else str(error)
         raise InvalidRequest(f"the body is not valid JSON: {why}") from None
@@ -68,10 +69,12 @@ def _once(pairs: list[tuple[str, Any]]) -> None:
         seen.add(name)
 
 
-def _refusal(kind: type[Body], message: str) -> InvalidRequest:
+def _refusal(kind: type[Body], message: str, content: bytes) -> InvalidRequest:
     """What msgspec says, in the words of this project."""
     found = _AT.search(message)
-    path = (found["path"] if found else "").replace("[...]", "")
+    path = found["path"] if found else ""
+    if HOLE in path:
+        path = with_key(path, json.loads(content))
     text = message[: found.start()] if found else message
     if match := _UNKNOWN.match(text):
         near = nearest(kind, path, match["name"])
