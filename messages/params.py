@@ -126,8 +126,7 @@ def _check_types(params: SamplingParams) -> None:
 
 def _check_max_tokens(value: int | None, *, scored: bool) -> None:
     least = 0 if scored else 1
-    expected = f">= {least}" if scored or value != 0 else ">= 1, or 0 with prompt_logprobs"
-    _check("max_tokens", value is None or value >= least, expected, value)
+    _check("max_tokens", value is None or value >= least, f">= {least}", value)
 
 
 def _each(values: object, kinds: tuple[type, ...]) -> bool:

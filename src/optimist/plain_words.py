@@ -8,7 +8,7 @@ from collections.abc import Iterable
 _AT = re.compile(r" - at (?:`key` in )?`\$[^`]*`$")
 _CHOICE = re.compile(r"Invalid enum value (?P<got>.*)", re.DOTALL)
 _TYPE = re.compile(r"Expected `(?P<kind>[^`]*)`(?P<range>.*?)(?:, got `(?P<got>[^`]*)`)?$")
-_MISSING = re.compile(r"Object missing required field `(?P<name>.*)`")
+_MISSING = re.compile(r"Object missing required field `")
 _UNKNOWN = re.compile(r"Object contains unknown field `")
 
 
@@ -25,8 +25,8 @@ def plain_words(error: str, choices: Iterable[object] = (), got: str = "") -> st
         kind = match["kind"].replace(" | ", " or ").replace("null", "None")
         came = got or match["got"]
         return f"expected {kind}{match['range']}" + (f", got {came}" if came else "")
-    if match := _MISSING.match(text):
-        return f"expected {match['name']}, got nothing"
+    if _MISSING.match(text):
+        return "expected a value, got nothing"
     if _UNKNOWN.match(text):
         return "no such field"
     return text[:1].lower() + text[1:].replace("`", "")

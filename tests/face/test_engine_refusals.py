@@ -25,7 +25,7 @@ async def engine() -> AsyncIterator[ScriptedEngine]:
 @pytest.mark.parametrize(
     ("prompt", "field"),
     [(3, "prompt"), (b"hi", "prompt"), ({"role": "user"}, "prompt"), ([1.5], "prompt_ids[0]"),
-     ([True], "prompt_ids[0]"), ([{"role": "user"}], "messages[0]"), ([{"role": "u", "content": ""}, 3],
+     ([True], "prompt_ids[0]"), ([{"role": "user"}], "messages[0].content"), ([{"role": "u", "content": ""}, 3],
      "messages[1]"), ("", "prompt"), ([], "prompt_ids")],
 )  # fmt: skip
 async def test_a_bad_prompt_is_refused_naming_the_field(
