@@ -32,6 +32,18 @@ def check_draft_model(draft: ModelConfig, target: ModelConfig, max_model_len: in
         )
 
 
+def check_draft_tokens(draft: str, target: str) -> None:
+    """Raise ConfigError, naming the first, for models at these paths that have different tokens."""
+    from optimist.models.same_tokens import first_difference
+
+    if (found := first_difference(target, draft)) is not None:
+        token, wanted, got = found
+        raise ConfigError(
+            f"worker.draft_model: expected the tokens of worker.model, where {token} is {wanted!r}, "
+            f"got {got!r} in {draft}; take a model with the same tokenizer"
+        )
+
+
 class DraftModel(DeviceProposer):
     """Has a cache of its own under the target's block table.
 

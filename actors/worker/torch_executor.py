@@ -89,7 +89,7 @@ class TorchExecutor(Executor):
             path = str(default_model())
         dtype = getattr(torch, config.dtype)
         with open_source(path) as source:
-            shape = draft_config(config, source.config)
+            shape = draft_config(config, source.config, path)
             limits_of(config, source.config, dtype, shape)
         if config.threads is not None:
             torch.set_num_threads(config.threads)

@@ -9,7 +9,7 @@ import torch
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Limits, Progress
 from optimist.actors.worker.device_proposer import DeviceProposer
-from optimist.actors.worker.draft_model import DraftModel, check_draft_model
+from optimist.actors.worker.draft_model import DraftModel, check_draft_model, check_draft_tokens
 from optimist.actors.worker.self_draft import SelfDraft, draft_layers
 from optimist.kernels.choice import TORCH, Kernels
 from optimist.messages.errors import ConfigError
@@ -20,10 +20,10 @@ Factory = Callable[[Llama, Limits], DeviceProposer]
 """makes a proposer for a target and its sizes"""
 
 
-def draft_config(config: WorkerConfig, target: ModelConfig) -> ModelConfig | None:
+def draft_config(config: WorkerConfig, target: ModelConfig, model: str) -> ModelConfig | None:
     """The shape of the draft model, if there is one, from its file's header.
 
-    Raises ConfigError, naming the option, for a proposer that cannot draft for this target.
+    target, model: the shape of the model that it drafts for, and its path. Raises ConfigError, naming the option, for a proposer that cannot draft for this target.
     """
     if config.proposer == "self-draft":
         draft_layers(target, config.draft_layers)
@@ -36,6 +36,7 @@ def draft_config(config: WorkerConfig, target: ModelConfig) -> ModelConfig | Non
     with open_source(config.draft_model) as source:
         found = source.config
     check_draft_model(found, target, config.max_model_len or target.max_model_len)
+    check_draft_tokens(config.draft_model, model)
     return found
 
 

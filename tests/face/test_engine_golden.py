@@ -12,6 +12,7 @@ import pytest
 
 from optimist import Engine, SamplingParams
 from optimist.actors.config import Placement
+from optimist.models.default import default_model
 
 pytestmark = pytest.mark.anyio
 
@@ -42,6 +43,8 @@ def run_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     tmp_path.chmod(0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    # Whoever reads a device tensor inside a step ends the run, here and in child processes.
+    monkeypatch.setenv("OPTIMIST_SYNC_CHECK", "error")
     threads = torch.get_num_threads()
     yield
     torch.set_num_threads(threads)
@@ -84,3 +87,10 @@ async def test_requests_that_run_together_say_the_golden_tokens(
 @pytest.mark.parametrize("placement", ["inline", "embedded", "processes"])
 async def test_drafts_change_no_golden_token(placement: Placement, proposer: str) -> None:
     await _says_the_golden_tokens(placement, proposer=proposer, draft_tokens=3)
+
+
+async def test_drafts_of_another_model_change_no_golden_token() -> None:
+    model = str(default_model())
+    await _says_the_golden_tokens(
+        "inline", proposer="draft-model", draft_tokens=3, draft_model=model
+    )

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from draft_driver import Driver
+from model_files import Array
+from tokenizer_files import byte_level_metadata, byte_level_tokens, write_gguf
 from toy_device import NETWORK, PROMPT, SIZES, executor
 
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import RowDrafts
-from optimist.actors.worker.draft_model import check_draft_model
+from optimist.actors.worker.draft_model import check_draft_model, check_draft_tokens
 from optimist.actors.worker.torch_executor import TorchExecutor
 from optimist.actors.worker.torch_proposer import draft_config
 from optimist.messages.errors import ConfigError, MessageError
@@ -31,7 +34,7 @@ def test_self_draft_leaves_layers_out(layers: int) -> None:
     with pytest.raises(ConfigError, match=message):
         TorchExecutor(NETWORK, wrong)
     with pytest.raises(ConfigError, match=message):
-        draft_config(wrong, TOY)
+        draft_config(wrong, TOY, "")
 
 
 def test_a_draft_model_has_the_vocabulary_of_the_model() -> None:
@@ -39,6 +42,20 @@ def test_a_draft_model_has_the_vocabulary_of_the_model() -> None:
     message = r"worker\.draft_model: expected a vocabulary of 97 tokens as in worker\.model, got 96"
     with pytest.raises(ConfigError, match=message):
         TorchExecutor(NETWORK, config(proposer="draft-model"), draft=other)
+
+
+def test_a_draft_model_has_the_tokens_of_the_model(tmp_path: Path) -> None:
+    swapped = [*byte_level_tokens()]
+    swapped[10], swapped[11] = swapped[11], swapped[10]
+    ours = write_gguf(tmp_path / "ours.gguf", byte_level_metadata())
+    same = write_gguf(tmp_path / "same.gguf", byte_level_metadata())
+    other = write_gguf(tmp_path / "other.gguf", byte_level_metadata(tokens=Array(8, swapped)))
+    check_draft_tokens(str(same), str(ours))
+    message = (
+        r"worker\.draft_model: expected the tokens of worker\.model, where 10 is b'.+', got b'.+'"
+    )
+    with pytest.raises(ConfigError, match=message):
+        check_draft_tokens(str(other), str(ours))
 
 
 def test_a_draft_model_is_made_for_texts_as_long() -> None:
@@ -50,7 +67,7 @@ def test_a_draft_model_is_made_for_texts_as_long() -> None:
 
 def test_a_draft_model_must_be_named() -> None:
     with pytest.raises(ConfigError, match=r"worker\.draft_model: expected a path"):
-        draft_config(config(proposer="draft-model"), TOY)
+        draft_config(config(proposer="draft-model"), TOY, "")
 
 
 def test_memory_is_shared_with_the_cache_of_the_draft_model() -> None:
