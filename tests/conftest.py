@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from optimist.testing.drain import drained
+
 os.environ.setdefault("OPTIMIST_CODEC", "always")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture(autouse=True)
+def run_root() -> Iterator[Path]:
+    """Where this test's engines meet: a short path of its own. Nothing of them is left after it."""
+    with tempfile.TemporaryDirectory(prefix="o-") as own, pytest.MonkeyPatch.context() as patch:
+        root = Path(own, "run")
+        root.mkdir(mode=0o700)
+        patch.setenv("XDG_RUNTIME_DIR", str(root))
+        with drained():
+            yield root
 
 
 @pytest.fixture(

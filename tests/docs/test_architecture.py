@@ -208,8 +208,6 @@ async def _child_processes(watcher: Watcher, model: str, root: Path) -> None:
 async def test_runs_take_every_edge_of_the_map_and_no_other(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    tmp_path.chmod(0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     watcher = Watcher(monkeypatch)
     for config in (_config(), _config(proposer="ngram", draft_tokens=3)):
         await _afternoon(watcher, config)

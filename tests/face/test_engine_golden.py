@@ -38,11 +38,9 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(autouse=True)
-def run_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def strict(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     import torch
 
-    tmp_path.chmod(0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     # Whoever reads a device tensor inside a step ends the run, here and in child processes.
     monkeypatch.setenv("OPTIMIST_SYNC_CHECK", "error")
     threads = torch.get_num_threads()

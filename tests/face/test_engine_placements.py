@@ -25,12 +25,6 @@ def anyio_backend(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-@pytest.fixture(autouse=True)
-def run_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tmp_path.chmod(0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-
-
 def make(placement: Any, **options: Any) -> Engine:
     return Engine(
         placement=placement,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
 
 from optimist.actors.config import Placement
-from optimist.testing.drain import drained
 from optimist.testing.integer_rule import IntegerModel
 from optimist.testing.matrix import Cell, cells, pairwise
 from optimist.testing.oracle import IntegerOracle
@@ -40,15 +38,6 @@ class Placed(NamedTuple):
 
 
 PLACED = pairwise([Placed(*cell, placement) for cell in cells() for placement in PLACEMENTS])
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
-    with drained():
-        yield
 
 
 @pytest.mark.parametrize("placed", PLACED, ids=lambda placed: "-".join(map(str, placed)))

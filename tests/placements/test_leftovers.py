@@ -8,7 +8,6 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import anyio
 import pytest
@@ -16,6 +15,7 @@ from integer_stage import Audience, config, gone, right_answers, until
 
 from optimist.actors.config import Placement
 from optimist.testing.byte_tokenizer import ByteTokenizer
+from optimist.testing.drain import drained
 from optimist.testing.following import Asked
 from optimist.troupe import Troupe, bring_up
 
@@ -23,23 +23,14 @@ PLACEMENTS: tuple[Placement, ...] = ("inline", "embedded", "processes")
 LONG = [Asked(prompt_ids=(1, 2, 3), max_tokens=200, seed=seed) for seed in range(4)]
 
 
-def children() -> set[str]:
-    """Process ids of this process's children, zombies included."""
-    tasks = Path("/proc/self/task").iterdir()
-    return {pid for task in tasks for pid in (task / "children").read_text().split()}
-
-
 def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left(run_root: Path) -> Iterator[None]:
-    shm = set(os.listdir("/dev/shm"))
-    before = children()
-    yield
-    assert children() <= before
-    assert set(os.listdir("/dev/shm")) <= shm
+def nothing_is_left_at_once() -> Iterator[None]:
+    with drained(patience_s=0.0):
+        yield
 
 
 @pytest.mark.anyio

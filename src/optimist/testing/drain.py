@@ -139,8 +139,7 @@ def _descriptors() -> Iterator[str]:
 
 
 def _children() -> Iterator[str]:
-    for entry in Path("/proc").glob("[0-9]*/stat"):
+    for entry in Path("/proc/self/task").glob("*/children"):
         with suppress(OSError):
-            name, _, rest = entry.read_text().rpartition(")")
-            if int(rest.split()[1]) == os.getpid():
-                yield f"{name})"
+            for pid in entry.read_text().split():
+                yield f"{pid} ({Path(f'/proc/{pid}/comm').read_text().strip()})"

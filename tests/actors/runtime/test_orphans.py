@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from optimist.actors.runtime.rundir import clear_dead
+
 ENGINE = """
 import sys, anyio
 from optimist.actors.runtime.children import Orders, ProcessChild
@@ -73,12 +75,15 @@ def _zombie(pid: int) -> bool:
 
 @pytest.mark.parametrize("what", ["you", "freeze"], ids=["idle", "frozen with the GIL held"])
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["SIGKILL", "SIGTERM"])
-def test_the_child_ends_when_the_engine_is_killed(what: str, how: signal.Signals) -> None:
+def test_the_child_ends_when_the_engine_is_killed(
+    what: str, how: signal.Signals, run_root: Path
+) -> None:
     engine, child = started_engine(what)
     with engine:
         engine.send_signal(how)
         assert engine.wait(10) == -how
         assert ends(child)
+    clear_dead(run_root)
 
 
 def test_an_interrupt_at_the_terminal_does_not_reach_the_child() -> None:
