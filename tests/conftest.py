@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,11 @@ from typing import Any
 import pytest
 
 from optimist.testing.drain import drained
+
+if (
+    signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+):  # as in a shell's background: not for children
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("OPTIMIST_CODEC", "always")
 os.environ.setdefault("OMP_NUM_THREADS", "1")

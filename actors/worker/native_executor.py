@@ -11,8 +11,8 @@ from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Executor, Limits, Outcome, Progress, RowDrafts
 from optimist.actors.worker.limits import limits_of
 from optimist.actors.worker.native_rows import choice_of, outcome, planned
-from optimist.actors.worker.native_slots import SlotBook
 from optimist.actors.worker.prompt_scores import PromptWishes, prompt_scores
+from optimist.actors.worker.slot_book import SlotBook
 from optimist.kernels.native.device import NativeDevice, NativeError
 from optimist.kernels.native.shapes import Rows
 from optimist.messages.base import ints
@@ -81,13 +81,8 @@ class NativeExecutor(Executor):
         """
         rows, needed = planned(batch, drafts, self.limits.vocab_size)
         self._move(batch)
-        blocks = -(-needed // self.limits.block_size)
-        self._book.check_rows(
-            rows.slots,
-            ints(batch.generations),
-            int(needed.max(initial=0)),
-            blocks.astype(np.int32),
-        )
+        blocks, longest = -(-needed // self.limits.block_size), int(needed.max(initial=0))
+        self._book.check_rows(rows.slots, ints(batch.generations), longest, blocks)
         asked = self._alternatives[rows.slots[rows.samples != 0]]
         try:
             chosen = self._device.step(rows, max(0, int(asked.max(initial=0))))

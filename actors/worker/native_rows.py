@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.actors.worker.base import Outcome, RowDrafts
+from optimist.actors.worker.row_drafts import checked_drafts
 from optimist.kernels.native.shapes import Choice, Chosen, Ints, Rows
 from optimist.messages.base import column, floats, ints
 from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
@@ -28,10 +29,7 @@ class Planned(NamedTuple):
 
 def planned(batch: Batch, drafts: RowDrafts | None, vocab_size: int) -> Planned:
     """The rows of a batch. Raises MessageError when they contradict each other or their drafts."""
-    room = ints(batch.draft_counts)
-    empty = np.zeros(0, np.int32)
-    held = drafts or RowDrafts(np.zeros_like(room), empty)
-    _check_drafts(held, room, exact=isinstance(batch, ExactBatch), vocab_size=vocab_size)
+    held = checked_drafts(batch, drafts, vocab_size)
     counts = np.zeros(ints(batch.slots).size, np.int32)
     counts[: batch.num_decodes] = held.counts
     if isinstance(batch, ExactBatch):
@@ -57,21 +55,6 @@ def _optimistic(
     # bound, sizing: blocks that the table must hold; the device goes by its own lengths
     bound = batch.bound.sizing_array(reader="native_rows")
     return queries, samples, lengths, np.concatenate((bound, known)).astype(np.int64)
-
-
-def _check_drafts(drafts: RowDrafts, room: Ints, *, exact: bool, vocab_size: int) -> None:
-    counts = drafts.counts
-    if counts.shape != room.shape or (counts < 0).any() or counts.sum() != drafts.ids.size:
-        raise MessageError(
-            f"drafts: expected a count for each of {room.size} decode rows and as many ids, "
-            f"got {counts.tolist()} and {drafts.ids.size}"
-        )
-    if (counts != room).any() if exact else (counts > room).any():
-        raise MessageError(
-            f"drafts: expected {'' if exact else 'at most '}{room.tolist()}, got {counts.tolist()}"
-        )
-    if drafts.ids.size and not 0 <= drafts.ids.min() <= drafts.ids.max() < vocab_size:
-        raise MessageError(f"drafts: expected ids in [0, {vocab_size})")
 
 
 def choice_of(opened: OpenedSlot) -> Choice:

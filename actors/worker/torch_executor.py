@@ -111,7 +111,7 @@ class TorchExecutor(Executor):
             rows = rows_of(batch, drafts, itself=itself, vocab_size=vocab_size)
             self._move(batch)
             needed = blocks_needed(batch, self.limits.block_size)
-            self._state.check_rows(rows, longest(batch), needed)
+            self._state.book.check_rows(rows.slots, rows.generations, longest(batch), needed)
             proposal = self._draft(batch, rows, drafts)
             asked = self._wishes.asked(batch, rows.offsets)
             chosen, told = self._run(batch, rows, proposal, asked)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.actors.worker.base import RowDrafts
+from optimist.actors.worker.row_drafts import checked_drafts
 from optimist.messages.base import ints
 from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
 from optimist.messages.errors import MessageError
@@ -67,9 +68,7 @@ def rows_of(batch: Batch, drafts: RowDrafts | None, *, itself: bool, vocab_size:
 
     itself: the device drafts, as many tokens as the batch has room for.
     """
-    counts = _counts(batch, drafts, itself=itself)
-    if drafts is not None:
-        _check_ids(drafts, vocab_size)
+    counts = _counts(batch, drafts, itself=itself, vocab_size=vocab_size)
     if isinstance(batch, ExactBatch):
         offsets, samples = ints(batch.query_start_loc), ints(batch.samples)
     else:
@@ -92,37 +91,13 @@ def rows_of(batch: Batch, drafts: RowDrafts | None, *, itself: bool, vocab_size:
     )
 
 
-def _counts(batch: Batch, drafts: RowDrafts | None, *, itself: bool) -> Ints:
+def _counts(batch: Batch, drafts: RowDrafts | None, *, itself: bool, vocab_size: int) -> Ints:
     """How many drafts run on each decode row, [D]."""
-    room = ints(batch.draft_counts)
     if itself:
         if drafts is not None:
             raise MessageError("drafts: expected none from the host, this device drafts itself")
-        return room
-    counts = np.zeros_like(room) if drafts is None else drafts.counts
-    if counts.shape != room.shape or (counts > room).any() or (counts < 0).any():
-        raise MessageError(
-            f"drafts.counts: expected at most batch.draft_counts {room.tolist()}, "
-            f"got {counts.tolist()}"
-        )
-    if isinstance(batch, ExactBatch) and (counts != room).any():
-        raise MessageError(
-            f"drafts.counts: expected exactly batch.draft_counts {room.tolist()} in an ExactBatch, "
-            f"got {counts.tolist()}"
-        )
-    return counts
-
-
-def _check_ids(drafts: RowDrafts, vocab_size: int) -> None:
-    if len(drafts.ids) != drafts.counts.sum():
-        raise MessageError(
-            f"drafts.ids: expected {drafts.counts.sum()} tokens, got {len(drafts.ids)}"
-        )
-    if drafts.ids.size and not 0 <= drafts.ids.min() <= drafts.ids.max() < vocab_size:
-        raise MessageError(
-            f"drafts.ids: expected tokens from 0 to {vocab_size - 1}, "
-            f"got {drafts.ids.min()} to {drafts.ids.max()}"
-        )
+        return ints(batch.draft_counts)
+    return checked_drafts(batch, drafts, vocab_size).counts
 
 
 def _optimistic(batch: OptimisticBatch, drafts: Ints) -> tuple[Ints, Ints]:

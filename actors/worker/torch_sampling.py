@@ -56,7 +56,7 @@ class SamplingState:
         self._counts: tuple[Tensor, Tensor] | None = None
 
     def open_slot(self, opened: OpenedSlot) -> None:
-        """A request moves in. Raises MessageError when it names a token beyond the vocabulary."""
+        """A request moves in, whose tokens are in the vocabulary."""
         params = opened.sampling
         self._params[opened.slot] = params
         penalised = (

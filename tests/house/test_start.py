@@ -37,9 +37,16 @@ def test_asking_for_the_version_loads_msgspec_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    "actor", ["gateway.actor:Gateway", "scheduler.actor:Scheduler", "builder.actor:Builder"]
+    "actor",
+    [
+        "gateway.actor:Gateway",
+        "scheduler.actor:Scheduler",
+        "builder.actor:Builder",
+        "worker.actor:Worker",
+        "worker.native_executor:NativeExecutor",
+    ],
 )
-def test_only_the_worker_loads_torch(actor: str) -> None:
+def test_only_the_torch_executor_loads_torch(actor: str) -> None:
     module, kind = actor.split(":")
     modules = loaded(f"from optimist.actors.{module} import {kind}")
     assert {"torch", "tokenizers", "starlette", "uvicorn"} & modules == set()

@@ -6,7 +6,7 @@ from typing import Any
 
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.torch_executor import TorchExecutor
-from optimist.testing.hand import GREEDY, Hand, Row
+from optimist.testing.hand import GREEDY
 from optimist.testing.torch_oracle import ToyOracle
 from optimist.testing.torch_toy import toy_network
 
@@ -30,8 +30,3 @@ def greedy_from(prompt: list[int], count: int) -> list[int]:
     for _ in range(count):
         tokens.append(NEXT_TOKEN(tokens, len(prompt), GREEDY))
     return tokens[len(prompt) :]
-
-
-def decode(hand: Hand, slot: int, count: int) -> list[int]:
-    """Run so many steps of one decode row."""
-    return [hand.run([Row(slot, 1, decode=True)])[slot] for _ in range(count)]

@@ -36,10 +36,6 @@ def hand(*, checked: bool = True, model: IntegerModel = MODEL) -> Hand:
     return Hand(IntegerExecutor(LIMITS, model, checked=checked))
 
 
-def decode(driver: Hand, slot: int, first: int, count: int) -> list[int]:
-    return [first] + [driver.run([Row(slot, 1, decode=True)])[slot] for _ in range(count - 1)]
-
-
 def test_the_oracle_says_what_the_definition_says() -> None:
     tokens = list(PROMPT)
     for expected in answer(PROMPT, 6, SEEDED):
@@ -62,7 +58,7 @@ def test_a_prompt_in_chunks_and_then_decoding_equals_the_oracle(
     driver.open(2, PROMPT, [7, 3, 9, 0], sampling=sampling)
     done = [*range(0, len(PROMPT), chunk), len(PROMPT)]
     *_, last = [driver.run([Row(2, stop - start)]) for start, stop in pairwise(done)]
-    assert decode(driver, 2, last[2], 7) == answer(PROMPT, 7, sampling)
+    assert [last[2], *driver.decode(2, 6)] == answer(PROMPT, 7, sampling)
 
 
 def test_rows_of_one_batch_do_not_see_each_other() -> None:
@@ -99,7 +95,7 @@ def test_output_continues_after_preemption_with_the_border_kept() -> None:
     tokens = answer(PROMPT, 5, penalised)
     driver = hand()
     driver.open(0, [*PROMPT, *tokens[:3]], [0, 1, 2, 3], prompt_len=len(PROMPT), sampling=penalised)
-    assert decode(driver, 0, driver.run([Row(0, 12)])[0], 2) == tokens[3:]
+    assert [driver.run([Row(0, 12)])[0], *driver.decode(0, 1)] == tokens[3:]
 
 
 def test_two_blocks_swapped_in_the_table_change_tokens() -> None:

@@ -99,6 +99,10 @@ class Hand:
         """Run the next step: the tokens sampled, by slot."""
         return tokens_by_slot(self.submit(rows).wait())
 
+    def decode(self, slot: int, count: int) -> list[int]:
+        """Run so many steps of one decode row: the tokens sampled."""
+        return [self.run([Row(slot, 1, decode=True)])[slot] for _ in range(count)]
+
     def _advance(self, row: Row) -> int:
         self._computed[row.slot] += row.query
         samples = self._computed[row.slot] == self._known[row.slot]

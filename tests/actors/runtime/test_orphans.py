@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -37,16 +39,17 @@ anyio.run(main, sys.argv[1])
 """
 
 
-def started_engine(what: str) -> tuple[subprocess.Popen[str], int]:
+@contextmanager
+def started_engine(what: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A process that started a child, and the child's pid; `what` is the message it sent to it."""
-    engine = subprocess.Popen(
-        [sys.executable, "-c", ENGINE, what], stdout=subprocess.PIPE, text=True
-    )
-    assert engine.stdout is not None
-    for line in engine.stdout:
-        if line.startswith("PID "):
-            return engine, int(line.split()[1])
-    raise AssertionError(f"the engine ended with {engine.wait()}")
+    command = [sys.executable, "-c", ENGINE, what]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as engine:
+        try:
+            assert engine.stdout is not None
+            said = next((line for line in engine.stdout if line.startswith("PID ")), "PID none")
+            yield engine, int(said.split()[1])
+        finally:
+            engine.kill()
 
 
 def ends(pid: int, seconds: float = 10.0) -> bool:
@@ -78,8 +81,7 @@ def _zombie(pid: int) -> bool:
 def test_the_child_ends_when_the_engine_is_killed(
     what: str, how: signal.Signals, run_root: Path
 ) -> None:
-    engine, child = started_engine(what)
-    with engine:
+    with started_engine(what) as (engine, child):
         engine.send_signal(how)
         assert engine.wait(10) == -how
         assert ends(child)
@@ -87,8 +89,7 @@ def test_the_child_ends_when_the_engine_is_killed(
 
 
 def test_an_interrupt_at_the_terminal_does_not_reach_the_child() -> None:
-    engine, child = started_engine("you")
-    with engine:
+    with started_engine("you") as (engine, child):
         assert os.getpgid(child) != os.getpgid(engine.pid)
         os.kill(child, signal.SIGINT)
         engine.send_signal(signal.SIGINT)

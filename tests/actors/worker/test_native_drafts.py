@@ -194,10 +194,15 @@ def test_logprobs_go_with_every_accepted_token() -> None:
 @pytest.mark.parametrize(
     ("counts", "ids", "text"),
     [
-        ([1, 0], [], "expected a count for each of 2 decode rows"),
-        ([1], [5], "expected a count for each of 2 decode rows"),
-        ([1, 1], [5, 5], r"drafts: expected \[2, 0\], got \[1, 1\]"),
-        ([2, 0], [5, 101], r"expected ids in \[0, 101\)"),
+        ([2, 0], [5], r"drafts\.ids: expected 2 tokens, got 1"),
+        ([1], [5], r"drafts\.counts: expected at most batch\.draft_counts \[2, 0\], got \[1\]"),
+        ([1, 1], [5, 5], r"expected at most batch\.draft_counts \[2, 0\], got \[1, 1\]"),
+        (
+            [1, 0],
+            [5],
+            r"expected exactly batch\.draft_counts \[2, 0\] in an ExactBatch, got \[1, 0\]",
+        ),
+        ([2, 0], [5, 101], r"drafts\.ids: expected tokens from 0 to 100, got 5 to 101"),
     ],
 )
 def test_drafts_that_contradict_the_batch_are_refused(
@@ -211,5 +216,5 @@ def test_drafts_that_contradict_the_batch_are_refused(
 
 def test_an_exact_batch_with_drafts_needs_them() -> None:
     run = Run(GREEDY, exact=True)
-    with pytest.raises(MessageError, match="drafts: expected"):
+    with pytest.raises(MessageError, match="expected exactly"):
         run.device.submit(run._exact(ints(2, 0)))  # noqa: SLF001

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toy_device import NEXT_TOKEN, OTHER, PROMPT, decode, executor, greedy_from
+from toy_device import NEXT_TOKEN, OTHER, PROMPT, executor, greedy_from
 
 from optimist.messages.base import column, floats, ints
 from optimist.messages.slots import Sampling
@@ -29,7 +29,7 @@ def test_seeded_tokens_depend_on_prompt_parameters_and_seed_alone() -> None:
     drawn += [hand.run([Row(0, 1, decode=True), Row(1, 1, decode=True)])[0] for _ in range(2)]
     hand.close(0)
     hand.open(3, tokens[:10], [20, 21, 22], prompt_len=len(PROMPT), sampling=sampling)
-    drawn += [hand.run([Row(3, 10)])[3], *decode(hand, 3, 1)]
+    drawn += [hand.run([Row(3, 10)])[3], *hand.decode(3, 1)]
     assert drawn == tokens[7:]
 
 

@@ -1,4 +1,4 @@
-"""What the host knows about the slots of a native device, and holds every batch against."""
+"""What the host knows about the slots of a device, and holds every batch against."""
 
 from __future__ import annotations
 
@@ -32,12 +32,17 @@ class SlotBook:
         self._version = 0
 
     def close_slots(self, slots: Column) -> None:
-        """Requests left these slots."""
-        self._generations[self._checked("closed", ints(slots))] = FREE
+        """Requests left these slots. Raises MessageError when there was none."""
+        for slot in self._checked("closed", ints(slots)):
+            if self._generations[slot] == FREE:
+                raise MessageError(f"closed: slot {slot} is free already")
+            self._generations[slot] = FREE
 
     def open_slot(self, opened: OpenedSlot) -> None:
-        """A request moves in. Raises MessageError when its tokens do not fit the device."""
+        """A request moves in. Raises MessageError when it, or a token of it, does not fit."""
         (slot,) = self._checked("opened.slot", np.array([opened.slot]))
+        if self._generations[slot] != FREE:
+            raise MessageError(f"opened.slot: slot {slot} is not free")
         tokens, longest = size(opened.token_ids), self._limits.max_model_len
         if not opened.cached_len < tokens <= longest:
             raise MessageError(
@@ -74,7 +79,9 @@ class SlotBook:
         np.maximum.at(self._owned, slots, (columns + 1).astype(np.int32))
         return slots, columns.astype(np.int32), blocks
 
-    def check_rows(self, slots: Ints, generations: Ints, longest: int, needed: Ints) -> None:
+    def check_rows(
+        self, slots: Ints, generations: Ints, longest: int, needed: NDArray[np.int64]
+    ) -> None:
         """Raise MessageError unless each row's request is in its slot, with blocks for the step."""
         self._checked("slots", slots)
         if np.unique(slots).size != slots.size:

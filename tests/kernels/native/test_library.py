@@ -1,0 +1,33 @@
+"""The compiled library: found, of the right version, for this machine's instruction set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from optimist.kernels.native import library
+from optimist.kernels.native.library import here, instruction_set
+from optimist.messages.errors import ConfigError
+
+
+def test_an_instruction_set_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"expected one of .*portable, got 'sse9'"):
+        instruction_set("sse9")
+    assert instruction_set() == here()[0]
+
+
+def test_one_that_was_not_built_has_a_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(library, "__file__", str(tmp_path / "library.py"))
+    library.library.cache_clear()
+    assert "install a C++ compiler" in library.missing()
+    library.library.cache_clear()
+
+
+def test_one_of_another_version_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "ABI", 0)
+    library.library.cache_clear()
+    assert "install the package again" in library.missing()
+    library.library.cache_clear()
