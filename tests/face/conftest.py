@@ -1,4 +1,4 @@
-"""A scripted engine served over ZeroMQ."""
+"""A scripted engine served over ZeroMQ, and a scripted service behind the routes of HTTP."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import httpx
 import pytest
+from scripted_service import ScriptedService
 
+from optimist.http.app import create_app
 from optimist.testing.scripted_engine import ScriptedEngine
 from optimist.testing.scripted_scheduler import Script
 from optimist.zmq_front import serve_zmq
@@ -40,3 +43,16 @@ def serve(tmp_path: Path) -> Serve:
             yield Served(engine, bound)
 
     return run
+
+
+@pytest.fixture
+def service() -> ScriptedService:
+    return ScriptedService()
+
+
+@pytest.fixture
+async def http(service: ScriptedService) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the routes, without a socket."""
+    transport = httpx.ASGITransport(app=create_app(service))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        yield client

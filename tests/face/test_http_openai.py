@@ -24,11 +24,6 @@ def anyio_backend(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture
-def service() -> ScriptedService:
-    return ScriptedService()
-
-
-@pytest.fixture
 async def address(service: ScriptedService) -> AsyncIterator[str]:
     listener = listen("127.0.0.1", 0)
     started = anyio.Event()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import httpx
 import pytest
 from scripted_service import WELL, ScriptedService
@@ -13,18 +11,6 @@ from optimist.messages.errors import RequestFailed
 
 pytestmark = pytest.mark.anyio
 COMPLETION = "/v1/completions"
-
-
-@pytest.fixture
-def service() -> ScriptedService:
-    return ScriptedService()
-
-
-@pytest.fixture
-async def http(service: ScriptedService) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=create_app(service))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-        yield client
 
 
 async def test_tokenize_and_detokenize(http: httpx.AsyncClient) -> None:

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import httpx
 import pytest
 from scripted_service import ScriptedService
 
-from optimist.http.app import create_app
-
 pytestmark = pytest.mark.anyio
 CHAT, COMPLETION = "/v1/chat/completions", "/v1/completions"
-
-
-@pytest.fixture
-def service() -> ScriptedService:
-    return ScriptedService()
-
-
-@pytest.fixture
-async def http(service: ScriptedService) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=create_app(service))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-        yield client
 
 
 @pytest.mark.parametrize(

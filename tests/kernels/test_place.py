@@ -7,29 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from placed_rows import SLOTS, WIDTH, ragged_step
 
 from optimist.kernels.advance import CARD as ADVANCE
 from optimist.kernels.advance import advance
 from optimist.kernels.place import CARD as PLACE
 from optimist.kernels.place import place
 from optimist.kernels.sync_check import checked_step
-
-SLOTS, WIDTH, SIZE = 9, 40, 4
-
-
-def step(seed: int, rows: int) -> dict[str, Any]:
-    """Rows with ragged queries in random slots, with blocks in random order."""
-    rng = np.random.default_rng(seed)
-    queries = rng.integers(1, 7, rows)
-    lengths = queries + rng.integers(0, 30, rows)
-    return {
-        "token_ids": torch.from_numpy(rng.integers(0, 1000, (SLOTS, WIDTH)).astype(np.int32)),
-        "slots": torch.from_numpy(rng.permutation(SLOTS)[:rows].astype(np.int64)),
-        "starts": torch.from_numpy(np.append(0, queries.cumsum()).astype(np.int32)),
-        "seq_lens": torch.from_numpy(lengths.astype(np.int32)),
-        "table": torch.from_numpy(rng.permutation(100)[: rows * 10].reshape(rows, 10)).int(),
-        "size": SIZE,
-    }
 
 
 def row_of(given: dict[str, Any]) -> torch.Tensor:
@@ -39,7 +23,7 @@ def row_of(given: dict[str, Any]) -> torch.Tensor:
 
 @pytest.mark.parametrize("rows", [0, 1, 5, 9])
 def test_tokens_are_placed_as_the_spec_says(rows: int) -> None:
-    given = step(rows, rows)
+    given = ragged_step(rows, rows)
     want = PLACE.reference(**given)
     got = place(**given, row=row_of(given))
     for ours, theirs in zip(got, want, strict=True):
@@ -95,7 +79,7 @@ def test_slots_advance_as_the_spec_says(rows: int) -> None:
 
 
 def test_nothing_is_read_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    given, ends = step(3, 5), [column.clone() for column in end(3, 5)]
+    given, ends = ragged_step(3, 5), [column.clone() for column in end(3, 5)]
     row = row_of(given)
     monkeypatch.setenv("OPTIMIST_SYNC_CHECK", "error")
     with checked_step():

@@ -65,15 +65,19 @@ def _native(threads: int, **options: Any) -> NativeExecutor:
     return native_toy.executor(threads=threads, **changed)
 
 
+def _native_text(tokens: int) -> list[int]:
+    drawn = np.random.default_rng(tokens).integers(0, native_toy.TOY.vocab_size, tokens)
+    return [int(token) for token in drawn]
+
+
 def _native_scene(threads: int) -> Scene:
-    draw = partial(np.random.default_rng(1).integers, 0, native_toy.TOY.vocab_size)
     return Scene(
         make=partial(_native, threads),
         greedy=_native_greedy,
         poison=_poison_native,
         block_size=native_toy.BLOCK,
-        prompt=[int(token) for token in draw(150)],
-        other=[int(token) for token in draw(21)],
+        prompt=_native_text(150),
+        other=_native_text(21),
         chunks=(1, 70, 29, 49, 1),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from toy_device import NETWORK, executor
+from toy_device import executor
 
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.native_executor import NativeExecutor
@@ -28,11 +28,11 @@ def small(**options: Any) -> TorchExecutor:
     return executor(**{**SMALL, **options})
 
 
-def _forbid(monkeypatch: pytest.MonkeyPatch, *where: Any) -> None:
+def _forbid(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     def allocate(*_: Any) -> None:
         raise AssertionError("allocated")
 
-    monkeypatch.setattr(*where, allocate)
+    monkeypatch.setattr(where, allocate)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def _forbid(monkeypatch: pytest.MonkeyPatch, *where: Any) -> None:
 def test_sizes_that_torch_cannot_have_are_refused_before_anything_is_allocated(
     options: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _forbid(monkeypatch, NETWORK, "allocate_cache")
+    _forbid(monkeypatch, "toy_device.NETWORK.allocate_cache")
     with pytest.raises(ConfigError, match=message):
         small(**options)
 

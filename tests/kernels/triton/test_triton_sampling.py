@@ -6,58 +6,18 @@ from typing import Any
 
 import pytest
 import torch
+from sampling_rows import VOCAB, logits_of, mixed_rows
 from torch import Tensor
 
-from optimist.kernels.sampling import Edits, Penalties, Rows, cpu, reference
+from optimist.kernels.sampling import Rows, cpu, reference
 from optimist.kernels.sampling import triton as triton_sampling
 from optimist.kernels.sampling.triton import distribution, greedy, sample
 from optimist.kernels.sync_check import checked_step
-
-VOCAB = 41
 
 
 @pytest.fixture(autouse=True)
 def several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triton_sampling, "BLOCK", 16)
-
-
-def logits_of(rows: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return (torch.randn(rows, VOCAB, generator=generator) * 3).to(dtype)
-
-
-def mixed_rows(rows: int, seed: int) -> Rows:
-    """Every parameter on in some rows and off in others."""
-    generator = torch.Generator().manual_seed(seed)
-
-    def choice(*values: float) -> Tensor:
-        return torch.tensor(values)[torch.randint(len(values), (rows,), generator=generator)]
-
-    counts = torch.randint(-3, 3, (rows, VOCAB), generator=generator).clamp(min=0)
-    return Rows(
-        temperature=choice(0.0, 0.3, 1.0, 1.7),
-        seed=torch.randint(-(2**62), 2**62, (rows,), generator=generator),
-        position=torch.randint(0, 5000, (rows,), generator=generator),
-        penalties=Penalties(
-            counts.to(torch.int32),
-            torch.rand(rows, VOCAB, generator=generator) < 0.2,
-            choice(0.0, 0.8, -0.5),
-            choice(0.0, 0.4),
-            choice(1.0, 1.3, 0.8),
-        ),
-        edits=(
-            Edits(
-                torch.randint(rows, (2 * rows,), generator=generator),
-                torch.randint(VOCAB, (2 * rows,), generator=generator),
-                torch.randn(2 * rows, generator=generator) * 4,
-            ),
-            Edits(torch.tensor([0, 1]), torch.tensor([3, 7]), torch.tensor([-torch.inf, 0.0])),
-        ),
-        top_k=choice(0, 1, 2, 10, 100).to(torch.int32),
-        max_top_k=100,
-        top_p=choice(1.0, 0.9, 0.5, 0.01),
-        min_p=choice(0.0, 0.05, 0.5, 1.0),
-    )
 
 
 def on(device: str, value: Any) -> Any:
@@ -73,7 +33,7 @@ def on(device: str, value: Any) -> Any:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("seed", range(2))
 def test_mixed_parameters_equal_the_spec(seed: int, dtype: torch.dtype, device: str) -> None:
-    logits, rows = logits_of(24, seed, dtype), mixed_rows(24, seed)
+    logits, rows = logits_of(24, seed).to(dtype), mixed_rows(24, seed)
     want = reference.sample(logits.clone(), rows)
     got = sample(logits.to(device), on(device, rows))
     assert got.tolist() == want.tolist()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from placed_rows import SLOTS, ragged_step
 from torch import Tensor
 
 from optimist.kernels.advance import CARD as ADVANCE
@@ -14,22 +15,6 @@ from optimist.kernels.advance.triton import advance
 from optimist.kernels.metadata.triton import token_to_req_indices
 from optimist.kernels.place import CARD as PLACE
 from optimist.kernels.place.triton import place
-
-SLOTS, WIDTH, SIZE = 9, 40, 4
-
-
-def step(rows: int) -> dict[str, Any]:
-    """Rows with ragged queries in random slots, with blocks in random order."""
-    rng = np.random.default_rng(rows)
-    queries = rng.integers(1, 7, rows)
-    lengths = queries + rng.integers(0, 30, rows)
-    return {
-        "token_ids": torch.from_numpy(rng.integers(0, 1000, (SLOTS, WIDTH)).astype(np.int32)),
-        "slots": torch.from_numpy(rng.permutation(SLOTS)[:rows].astype(np.int64)),
-        "starts": torch.from_numpy(np.append(0, queries.cumsum()).astype(np.int32)),
-        "seq_lens": torch.from_numpy(lengths.astype(np.int32)),
-        "table": torch.from_numpy(rng.permutation(100)[: rows * 10].reshape(rows, 10)).int(),
-    }
 
 
 def rows_of(starts: Tensor, tokens: int) -> Tensor:
@@ -41,11 +26,14 @@ def rows_of(starts: Tensor, tokens: int) -> Tensor:
 @pytest.mark.parametrize("padding", [0, 3])
 @pytest.mark.parametrize("rows", [0, 1, 5, 9])
 def test_tokens_are_placed_as_the_spec_says(rows: int, padding: int, device: str) -> None:
-    given = step(rows)
-    want = PLACE.reference(**given, size=SIZE)
+    given = ragged_step(rows, rows)
+    want = PLACE.reference(**given)
     tokens = int(given["starts"][-1])
     row = rows_of(given["starts"], tokens + padding).to(device)
-    got = place(**{name: value.to(device) for name, value in given.items()}, size=SIZE, row=row)
+    there: dict[str, Any] = {
+        k: v.to(device) if isinstance(v, Tensor) else v for k, v in given.items()
+    }
+    got = place(**there, row=row)
     for ours, theirs, fill in zip(got, want, (0, 0, -1), strict=True):
         assert ours.tolist() == theirs.tolist() + [fill] * padding
 
