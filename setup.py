@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import platform
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -33,16 +35,20 @@ class BuildNative(build_ext):
 
     def build_extension(self, ext: Extension) -> None:
         macros = [("NATIVE_X86", "1")] if X86 else []
-        objects: list[str] = []
-        for source in ext.sources:
+
+        def compiled(source: str) -> list[str]:
             flags = [*COMMON, *QUIET, *NUMERIC, *SETS.get(Path(source).stem, [])]
-            objects += self.compiler.compile(
+            found: list[str] = self.compiler.compile(
                 [source],
                 output_dir=self.build_temp,
                 macros=macros,
                 extra_postargs=flags,
                 depends=ext.depends,
             )
+            return found
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            objects = [name for found in pool.map(compiled, ext.sources) for name in found]
         self.compiler.link_shared_object(
             objects,
             self.get_ext_fullpath(ext.name),
