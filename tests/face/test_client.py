@@ -63,8 +63,9 @@ async def test_the_prompt_comes_with_its_log_probabilities(serve: Any) -> None:
         told = await client.complete("hey", params)
         assert told == await served.engine.complete("hey", params)
         alone = await client.complete("hey", SamplingParams(max_tokens=0, prompt_logprobs=1))
+        tokens = alone.choices[0].prompt_logprobs or ()
         for choice in (*told.choices, *alone.choices):
-            tokens = choice.prompt_logprobs or ()
+            assert choice.prompt_logprobs == tokens
             assert [(t.token, t.logprob) for t in tokens] == [("h", None), ("e", 0.0), ("y", 0.0)]
             assert [len(t.top) for t in tokens] == [0, 1, 1]
         assert (alone.token_ids, alone.finish_reason) == ((), "length")
