@@ -206,13 +206,13 @@ async def _child_processes(watcher: Watcher, model: str, root: Path) -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_runs_take_every_edge_of_the_map_and_no_other(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, run_root: Path
 ) -> None:
     watcher = Watcher(monkeypatch)
     for config in (_config(), _config(proposer="ngram", draft_tokens=3)):
         await _afternoon(watcher, config)
     model = tokenizer_files.write_byte_level(tmp_path, "folder")
-    await _child_processes(watcher, str(model), tmp_path)
+    await _child_processes(watcher, str(model), run_root)
     sent, orphans = generate.edges()
     assert orphans == []
     assert watcher.seen == set(sent)
