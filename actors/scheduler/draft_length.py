@@ -27,6 +27,12 @@ FIRST_PAUSE, LONGEST_PAUSE = 4, 32
 PROBING = 0.01
 """share of the time that all probes together may take, whatever the pause"""
 
+TOGETHER = 4
+"""steps of which one is for probes: a step waits for drafts once, for many rows or for one"""
+
+SELDOM = 8
+"""steps of which at least one is for a row whose proposer has had nothing to say"""
+
 
 class DraftLength:
     """Columns of shape [max_slots]. draft_tokens: see DraftTokens; a number is never adapted.
@@ -42,17 +48,27 @@ class DraftLength:
         self._cost = StepCost()
         self._idle = np.zeros(count, np.int32)
         self._pause = np.full(count, FIRST_PAUSE, np.int32)
+        self._every = np.ones(count, np.int32)
+        self._step = 0
         self._positions = np.arange(1, self.most + 1)
 
     def open(self, slot: int) -> None:
         """Another request is in the slot: nothing is known of it."""
         self._acceptance.open(slot)
-        self._idle[slot], self._pause[slot] = 0, FIRST_PAUSE
+        self._idle[slot], self._pause[slot], self._every[slot] = 0, FIRST_PAUSE, 1
 
-    def settle(self, rows: Rows, drafted: Ints, accepted: Ints) -> None:
+    def settle(self, rows: Rows, drafted: Ints, accepted: Ints, room: Ints | None = None) -> None:
         """A step settled. rows: decode rows' slots [S]; drafted: drafts verified there, [S]; accepted:
-        of these, [S]. A row whose proposer had none says nothing."""
+        of these, [S]. room: drafts that were planned there, [S]; None says nothing of it.
+
+        A row whose proposer had none says nothing of acceptance; but it is asked half as often, down to
+        once in SELDOM steps, since asking takes time too.
+        """
         self._acceptance.settle(rows, drafted, accepted)
+        if room is not None:
+            none = rows[(room > 0) & (drafted == 0)]
+            self._every[none] = np.minimum(2 * self._every[none], SELDOM)
+        self._every[rows[drafted > 0]] = 1
         tried, right = rows[drafted > 0], rows[accepted > 0]
         self._idle[tried] = 0
         self._pause[tried] = np.minimum(2 * self._pause[tried], LONGEST_PAUSE)
@@ -70,12 +86,19 @@ class DraftLength:
         room = np.minimum(room, self.most)
         if not self.adaptive or not rows.size:
             return room
+        self._step += 1
         self._idle[rows] += 1
+        asked = self._step % self._every[rows] == 0
+        if not asked.any():
+            return np.zeros(len(rows), np.int32)
         chances = self._acceptance.rates(rows)[:, None] ** self._positions
         chances[self._positions > room[:, None]] = 0.0
-        lengths = (chances >= self._least(chances)).sum(1, dtype=np.int32)
+        lengths: Ints = (chances >= self._least(chances)).sum(1, dtype=np.int32)
         pauses = np.maximum(self._pause[rows], self._dear(len(rows)))
-        probing = (lengths == 0) & (self._idle[rows] > pauses)
+        lengths[~asked] = 0
+        if self._step % TOGETHER:
+            return lengths
+        probing = asked & (lengths == 0) & (self._idle[rows] > pauses)
         return np.where(probing, np.minimum(PROBE, room), lengths)
 
     def totals(self) -> Totals:

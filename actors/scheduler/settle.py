@@ -91,7 +91,7 @@ class Settlement:
         slots.drafted[rows] += news.run
         slots.accepted[rows] += accepted
         slots.held[rows] = news.held
-        length.settle(rows, news.run, accepted)
+        length.settle(rows, news.run, accepted, news.planned)
         # bound, exact on prefill rows: query tokens of the step, for its cost
         chunks = int(flight.plan.prefill.seq_lens.total()) - int(
             ints(flight.plan.prefill.starts).sum()

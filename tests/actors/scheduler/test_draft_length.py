@@ -9,7 +9,13 @@ import pytest
 
 from optimist.actors.config import AUTO_DRAFTS, DraftTokens
 from optimist.actors.scheduler.acceptance import Acceptance, Totals
-from optimist.actors.scheduler.draft_length import LONGEST_PAUSE, PROBE, DraftLength
+from optimist.actors.scheduler.draft_length import (
+    LONGEST_PAUSE,
+    PROBE,
+    SELDOM,
+    TOGETHER,
+    DraftLength,
+)
 from optimist.actors.scheduler.slots import Ints
 from optimist.actors.scheduler.step_cost import StepCost
 
@@ -168,23 +174,38 @@ def test_failed_probes_become_rarer_and_a_right_one_brings_drafts_back() -> None
         if drafts.any():
             probes.append(step)
     pauses = np.diff(probes[2:])
-    assert pauses.max() <= LONGEST_PAUSE + 1 and pauses[-1] >= LONGEST_PAUSE
+    assert pauses.max() <= LONGEST_PAUSE + TOGETHER and pauses[-1] >= LONGEST_PAUSE
+    assert not (pauses % TOGETHER).any()
     for _ in range(2 * LONGEST_PAUSE):
         drafts = length.lengths(slot, room)
         length.settle(slot, drafts, drafts)
     assert length.lengths(slot, room)[0] > PROBE
 
 
-def test_a_probe_for_which_there_were_no_drafts_is_tried_again_at_once() -> None:
+def test_a_probe_for_which_there_were_no_drafts_is_tried_again_with_the_next_probes() -> None:
     length = DraftLength(1, "auto")
     slot, room = np.array([0]), column(8)
     for _ in range(60):
         length.ran(1, 1000)
         length.ran(2, 1150)
         length.settle(slot, column(4), column(0))
-    found = [int(length.lengths(slot, room)[0]) for _ in range(LONGEST_PAUSE + 4)]
+    found = [int(length.lengths(slot, room)[0]) for _ in range(LONGEST_PAUSE + 3 * TOGETHER)]
     assert found[:LONGEST_PAUSE] == [0] * LONGEST_PAUSE
-    assert found[LONGEST_PAUSE:] == [PROBE] * 4
+    assert sum(found[LONGEST_PAUSE:]) == 3 * PROBE
+
+
+def test_rows_without_drafts_are_asked_in_the_same_steps_and_at_once_when_there_are_some() -> None:
+    length = DraftLength(3, "auto")
+    slots, room, none = np.arange(3), np.full(3, 8, np.int32), np.zeros(3, np.int32)
+    for _ in range(5 * SELDOM):
+        length.settle(slots, none, none, length.lengths(slots, room))
+    planned = [length.lengths(slots, room) for _ in range(4 * SELDOM)]
+    asked = np.array([drafts > 0 for drafts in planned])
+    assert asked.any(1).sum() == asked.all(1).sum() == 4
+    length.settle(slots, column(8, 0, 0), column(8, 0, 0), room)
+    found = [length.lengths(slots, room) for _ in range(SELDOM)]
+    assert all(drafts[0] > 0 for drafts in found)
+    assert sum(drafts[1] > 0 for drafts in found) == 1
 
 
 @pytest.mark.parametrize("draft_tokens", [0, 3])
