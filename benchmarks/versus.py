@@ -69,7 +69,7 @@ def rivals(wanted: Row, peers: Sequence[Runner], *, everyone: bool) -> list[Runn
 
 def measure(asked: argparse.Namespace) -> list[dict[str, Any]]:
     """Every row that was asked for. One that fails says so and does not end the others."""
-    wanted = [*ROWS, *SCHEDULER] if "all" in asked.row else [row(name) for name in asked.row]
+    wanted = [*SCHEDULER, *ROWS] if "all" in asked.row else [row(name) for name in asked.row]
     model = asked.model or str(default_model())
     prompts = Prompts(load_tokenizer(model).encode)
     results: list[dict[str, Any]] = []

@@ -13,6 +13,7 @@ from typing import Any, get_args
 import bound_picture
 import bound_readers
 import msgspec
+import performance_table
 
 from optimist.cli.option import Option
 from optimist.cli.options import COMMAND_DEFAULTS, OPTIONS, SUCCESSORS
@@ -230,6 +231,9 @@ PARTS: dict[str, Callable[[], str]] = {
     "fields": fields,
     "bound-kinds": bound_kinds,
     "bound-readers": bound_table,
+    "comparison": lambda: table(*performance_table.comparison()),
+    "phases": lambda: table(*performance_table.phases()),
+    "quality": lambda: table(*performance_table.quality()),
 }
 
 PICTURES: dict[str, Callable[[], str]] = {"length-contract.svg": bound_picture.picture}

@@ -16,6 +16,7 @@ from duel.peers import runners
 from duel.prompts import Prompts
 from duel.rows import ROWS, SCHEDULER, Row, row
 from duel.runner import Measured, Peer, Runner, parse_peer, rate_between
+from house import table
 
 DECODE = row("decode-1-int8")
 
@@ -92,6 +93,11 @@ def test_rows_have_names_of_their_own_and_sizes_may_be_chosen() -> None:
     assert (chosen.figure, chosen.sizes, chosen.format) == ("batch", (4,), "int4")
     with pytest.raises(PeerFailed, match=r"--row: expected one of decode-1-int8.*got 'nonsense'"):
         row("nonsense")
+
+
+def test_the_page_has_every_row() -> None:
+    said = {cells[0] for cells in table("docs/performance.md", "row")}
+    assert said == {each.name for each in (*ROWS, *SCHEDULER)}
 
 
 def test_a_peer_is_a_path_and_its_models() -> None:

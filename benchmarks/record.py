@@ -1,0 +1,109 @@
+"""Measures everything that docs/performance.md shows, and writes it down. On a quiet machine: 15 minutes.
+
+    python benchmarks/record.py --peer llamacpp=BIN,bf16=A.gguf,... --peer openvino=PYTHON,bf16=FOLDER,...
+    python docs/generate.py
+
+The peers are those of versus.py. A part that fails or takes too long keeps what was written down before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+BENCHMARKS = Path(__file__).parent
+DOCS = BENCHMARKS.parent / "docs"
+RECORD = DOCS / "performance.json"
+
+CURVE = tuple(f"batch-{size}-{kind}" for kind in ("bf16", "int8") for size in (1, 2, 4, 16))
+
+
+def run(seconds: float, *command: str) -> str:
+    """What a Python program prints. Interrupted when it takes longer: what it had said counts."""
+    with subprocess.Popen((sys.executable, *command), stdout=subprocess.PIPE, text=True) as process:
+        try:
+            return process.communicate(timeout=seconds)[0]
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            return process.communicate()[0]
+
+
+def anatomy() -> dict[str, Any]:
+    """Phases of a step in two formats, and the picture of one."""
+    script = str(BENCHMARKS / "anatomy.py")
+    picture = ("--svg", str(DOCS / "performance.svg"))
+    found = {}
+    for quant, more in (("int8", picture), ("none", ())):
+        said = run(60, script, "--quant", quant, "--json", *more)
+        found[quant] = [json.loads(line) for line in said.splitlines()]
+    return found
+
+
+def floor() -> dict[str, Any]:
+    """Bandwidths and what follows from them."""
+    found: dict[str, Any] = json.loads(run(60, "-m", "optimist", "bench", "floor", "--json"))
+    return found
+
+
+def quality() -> dict[str, Any]:
+    """What each format loses."""
+    found: dict[str, Any] = json.loads(run(400, "-m", "optimist", "bench", "quality", "--json"))
+    return found
+
+
+def versus(rows: Sequence[str], peers: Sequence[str], pairs: int, seconds: float) -> list[Any]:
+    """Results of these rows, those that were reached in time."""
+    out = RECORD.with_suffix(".part")
+    command = [str(BENCHMARKS / "versus.py"), "--json", str(out), "--pairs", str(pairs)]
+    for flag, values in (("--row", rows), ("--peer", peers)):
+        command += [part for value in values for part in (flag, value)]
+    print(run(seconds, *command), flush=True)
+    results: list[Any] = json.loads(out.read_text(encoding="utf-8"))
+    out.unlink()
+    return results
+
+
+def main() -> None:
+    """Each part in turn; the record is written after each."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--peer", action="append", default=[])
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=540, help="of the comparison at most")
+    parser.add_argument("--only", action="append", default=[], help="a part; may be repeated")
+    asked = parser.parse_args()
+    parts: dict[str, Callable[[], Any]] = {
+        "anatomy": anatomy,
+        "floor": floor,
+        "rows": lambda: versus(["all"], asked.peer, asked.pairs, asked.seconds),
+        "curve": lambda: versus(CURVE, [p for p in asked.peer if "openvino" in p], 1, 150),
+        "quality": quality,
+    }
+    for name in asked.only or parts:
+        try:
+            found = parts[name]()
+        except (OSError, ValueError, KeyError) as error:
+            print(f"record: {name} keeps what it was: {error!r}", file=sys.stderr)
+            continue
+        written = json.loads(RECORD.read_text(encoding="utf-8"))
+        if name == "rows":
+            found = [*found, *_others(written["rows"], found)]
+        written[name] = found
+        RECORD.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
+
+
+def _others(before: Sequence[Any], now: Sequence[Any]) -> list[Any]:
+    """Rows that were measured before and were not reached now."""
+    reached = {found["row"] for found in now}
+    return [found for found in before if found["row"] not in reached]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""The tables of docs/performance.md, from docs/performance.json as benchmarks/record.py wrote it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+RECORD = Path(__file__).with_name("performance.json")
+
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+"""head and rows"""
+
+
+def comparison() -> Table:
+    """Ours beside the best peer, row by row."""
+    head = ("row", "ours", "best peer", "ratio", "asked", "GB/s beside", "")
+    return head, [_row(found) for found in _record("rows")]
+
+
+def phases() -> Table:
+    """Milliseconds of a step and of its phases."""
+    head: tuple[str, ...] = ()
+    rows = []
+    for quant, steps in _record("anatomy").items():
+        for step in steps:
+            head = ("", "step", "of the floor", *step["phases_ms"])
+            share = step["floor_ms"] / step["step_ms"]
+            times = (f"{taken:.2f}" for taken in step["phases_ms"].values())
+            format_ = "bf16" if quant == "none" else quant
+            first = f"{format_}, {step['rows']} rows"
+            rows.append((first, f"{step['step_ms']:.2f} ms", f"{share:.0%}", *times))
+    return head, rows
+
+
+def quality() -> Table:
+    """Perplexity and agreement by format."""
+    head = ("format", "perplexity", "lost", "top-1 agreement", "KL, nats")
+    rows: list[tuple[str, ...]] = []
+    for name, found in _record("quality").items():
+        if isinstance(found, dict):
+            lost = f"{found['perplexity_lost_percent']:+.2f} %" if name != "float32" else ""
+            agreed = f"{found['top1_agreement']:.1%}"
+            shown = "bf16" if name == "none" else name
+            rows.append((shown, f"{found['perplexity']:.2f}", lost, agreed, f"{found['kl']:.4f}"))
+    return head, rows
+
+
+def _record(part: str) -> Any:
+    return json.loads(RECORD.read_text(encoding="utf-8"))[part]
+
+
+def _row(found: dict[str, Any]) -> tuple[str, ...]:
+    if "failed" in found:
+        return (found["row"], *("-",) * 5, "not measured")
+    ours, ratio, best = found["ours"], found.get("ratio"), found.get("best_peer", "-")
+    if best in found["peers"]:
+        best = f"{best} {found['peers'][best]['median']:g}"
+    sides = (ours, *found["peers"].values())
+    speeds = [speed for side in sides for speed in side["gb_per_s"]]
+    return (
+        found["row"],
+        f"{ours['median']:g} {found['unit']}",
+        best,
+        f"{ratio['median']:g} ({ratio['low']:g} to {ratio['high']:g})" if ratio else "-",
+        f"{found['asked']:g}",
+        f"{min(speeds):.0f} to {max(speeds):.0f}",
+        {True: "met", False: "**missed**", None: "nothing beside it"}[found["met"]],
+    )
