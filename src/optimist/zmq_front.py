@@ -41,7 +41,6 @@ from optimist.messages.errors import (
     PeerGone,
     Problem,
     ProblemError,
-    RequestFailed,
 )
 from optimist.plain_words import plain_words
 from optimist.transport.base import EndOfInbox
@@ -49,15 +48,14 @@ from optimist.transport.endpoints import CurveKeys
 from optimist.transport.links import Links
 from optimist.transport.router import Router
 from optimist.wrong_key import HOLE, with_key
-from optimist.zmq_peer import LiveRequest, Peer
+from optimist.zmq_peer import Peer
+from optimist.zmq_request import LiveRequest, Resumable, check_resumable
 
 _log = logging.getLogger("optimist")
 
 MAX_PEERS = 4096
 MAX_NAME = 128
 LOOK_EVERY = 0.1
-ROOM_EVERY = 0.02
-"""seconds between looks for room in the queue of a client that does not read"""
 
 
 class _Named(msgspec.Struct):
@@ -87,6 +85,7 @@ class ZmqFront:
         )
         self._name_only = msgspec.msgpack.Decoder(_Named)
         self._peers: dict[bytes, Peer] = {}
+        self._resumable = Resumable(clock)
 
     @property
     def live(self) -> int:
@@ -173,9 +172,7 @@ class ZmqFront:
             case StatsRequest():
                 peer.post(self._gateway.stats(), self._clock())
             case Resume():
-                raise RequestFailed(
-                    "a request ends with its connection: it cannot be resumed, ask for it again"
-                )
+                self._resumable.resume(peer, message)
             case _:
                 raise InvalidRequest(f"{type(message).__name__}: not expected here")
 
@@ -210,31 +207,32 @@ class ZmqFront:
             raise InvalidRequest(
                 f"request: expected a name that is not in use, got {name!r}", field="request"
             )
-        peer.live[name] = LiveRequest()
-        group.start_soon(self._run, peer, generate)
+        check_resumable(generate)
+        live = LiveRequest(name, generate.resume_key, peer, self._clock)
+        self._resumable.add(live)
+        peer.live[name] = live
+        group.start_soon(self._run, live, generate)
 
-    async def _run(self, peer: Peer, generate: Generate) -> None:
-        name = generate.request
-        live = peer.live[name]
+    async def _run(self, live: LiveRequest, generate: Generate) -> None:
         try:
             stream = await self._gateway.submit(generate)
             live.begin(stream)
             async for chunk in stream:
-                for message in to_messages(name, chunk):
-                    peer.post(message, self._clock())
-                while peer.congested and not stream.exhausted:
-                    await anyio.sleep(ROOM_EVERY)
-                    peer.flush(self._clock())
+                for message in to_messages(live.name, chunk):
+                    live.tell(message)
+                await live.room()
         except Exception as error:  # noqa: BLE001 - a request fails alone
-            peer.post(Failed(request=name, problem=_problem(error)), self._clock())
+            live.tell(Failed(request=live.name, problem=_problem(error)))
         finally:
-            live.close()
-            del peer.live[name]
+            if live.stream is not None:
+                live.stream.close()
+            live.over()
 
     async def _look_after(self) -> None:
         """Cancel what vanished clients asked for, and forget them."""
         while True:
             await anyio.sleep(LOOK_EVERY)
+            self._resumable.look()
             for identity, peer in list(self._peers.items()):
                 if not peer.look(self._clock()):
                     del self._peers[identity]

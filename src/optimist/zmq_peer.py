@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 
-from optimist.actors.gateway.stream import Stream
 from optimist.messages.client import Pong, ServerMessage
 from optimist.messages.codec import encode
 from optimist.messages.errors import PeerGone
 from optimist.transport.router import Router
+from optimist.zmq_request import LiveRequest
 
 MAX_BACKLOG = 1024
 """answers kept for a client that does not read; further ones are dropped and counted"""
@@ -22,32 +22,6 @@ STUCK_AFTER = 60.0
 RATE = 1000.0
 BURST = 2000.0
 """messages a second that a client may send on average, and at once"""
-
-
-class LiveRequest:
-    """A request of this client. stream: None while its prompt is encoded."""
-
-    def __init__(self) -> None:
-        self.stream: Stream | None = None
-        self._cancelled = False
-
-    def begin(self, stream: Stream) -> None:
-        """It has been admitted."""
-        self.stream = stream
-        if self._cancelled:
-            stream.cancel()
-
-    def cancel(self) -> None:
-        """End it; its Finished still follows."""
-        self._cancelled = True
-        if self.stream is not None:
-            self.stream.cancel()
-
-    def close(self) -> None:
-        """End it; nobody listens any more."""
-        self._cancelled = True
-        if self.stream is not None:
-            self.stream.close()
 
 
 class Peer:
@@ -107,7 +81,7 @@ class Peer:
         return not self._backlog or now - self._sent_at < STUCK_AFTER
 
     def close(self) -> None:
-        """Cancel everything it asked for."""
+        """It is gone: what it asked for ends, or waits for another connection of its."""
         self._backlog.clear()
         for request in self.live.values():
-            request.close()
+            request.leave()
