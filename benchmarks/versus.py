@@ -105,6 +105,8 @@ def line(found: dict[str, Any]) -> str:
     sides = {"ours": found["ours"], **found["peers"]}
     shown = "  ".join(f"{name} {side['median']:g}" for name, side in sides.items())
     ratio = found.get("ratio")
+    if wait := found.get("ttft_ratio"):
+        shown += f"  first token {wait['median']:g} of the peer's"
     spread = f"  ratio {ratio['median']:g} ({ratio['low']:g}-{ratio['high']:g})" if ratio else ""
     met = {True: "met", False: "MISSED", None: "nothing beside it"}[found["met"]]
     read = " ".join(f"{value:g}" for value in found["ours"]["gb_per_s"])
@@ -117,7 +119,8 @@ def main() -> int:
     asked = options()
     try:
         if asked.draw:
-            results = json.loads(Path(asked.draw).read_text(encoding="utf-8"))
+            drawn = json.loads(Path(asked.draw).read_text(encoding="utf-8"))
+            results = [*drawn["rows"], *drawn["curve"]] if isinstance(drawn, dict) else drawn
         else:
             results = measure(asked)
         if asked.plot:

@@ -56,14 +56,19 @@ def _row(found: dict[str, Any]) -> tuple[str, ...]:
     ours, ratio, best = found["ours"], found.get("ratio"), found.get("best_peer", "-")
     if best in found["peers"]:
         best = f"{best} {found['peers'][best]['median']:g}"
+    shown = f"{ratio['median']:g} ({ratio['low']:g} to {ratio['high']:g})" if ratio else "-"
+    asked = f"{found['asked']:g}"
+    if wait := found.get("ttft_ratio"):
+        shown += f"; first token {wait['median']:g}"
+        asked += f"; {found['ttft_asked']:g}"
     sides = (ours, *found["peers"].values())
     speeds = [speed for side in sides for speed in side["gb_per_s"]]
     return (
         found["row"],
         f"{ours['median']:g} {found['unit']}",
         best,
-        f"{ratio['median']:g} ({ratio['low']:g} to {ratio['high']:g})" if ratio else "-",
-        f"{found['asked']:g}",
+        shown,
+        asked,
         f"{min(speeds):.0f} to {max(speeds):.0f}",
         {True: "met", False: "**missed**", None: "nothing beside it"}[found["met"]],
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
-from duel.rows import ABSOLUTE, Row
+from duel.rows import ABSOLUTE, TTFT, Row
 from duel.runner import Measured, Runner
 
 
@@ -56,7 +56,14 @@ def summary(row: Row, ours: Sequence[Sample], peers: dict[str, list[Sample]]) ->
     elif row.record is not None:
         ratios = [mine.value / row.record for mine in ours]
         found |= {"best_peer": f"on record: {row.record:g}", "ratio": _spread(ratios)}
-    if row.figure in ABSOLUTE:
+    if row.figure == "http" and best:
+        waits = [
+            mine.detail["ttft_ms"] / theirs.detail["ttft_ms"]
+            for mine, theirs in zip(ours, peers[best], strict=True)
+        ]
+        found |= {"ttft_ratio": _spread(waits), "ttft_asked": TTFT}
+        found["met"] = _met(row, found["ratio"]["median"]) and median(waits) <= TTFT
+    elif row.figure in ABSOLUTE:
         found["met"] = _met(row, found["ours"]["median"])
     else:
         found["met"] = _met(row, found["ratio"]["median"]) if "ratio" in found else None

@@ -82,6 +82,9 @@ SCHEDULER = tuple(
 )
 """record: vLLM 0.33, CPU time of schedule and update of a step"""
 
+TTFT = 0.7
+"""of the peer's time to the first token, at most, in rows of http"""
+
 ABSOLUTE = ("share", "first", "memory", "busy")
 """figures that are held to a number, not to a peer"""
 

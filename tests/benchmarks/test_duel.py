@@ -78,6 +78,14 @@ def test_a_figure_with_a_limit_of_its_own_is_held_to_it(value: float, met: bool)
     assert found["ratio"]["median"] == pytest.approx(value / 0.3, rel=1e-3)
 
 
+@pytest.mark.parametrize(("waited", "met"), [(600.0, True), (800.0, False)])
+def test_a_server_is_held_to_its_first_token_too(waited: float, met: bool) -> None:
+    ours = [Sample(1300.0, 50.0, {"ttft_ms": waited})]
+    found = summary(row("http-32"), ours, {"vllm": [Sample(700.0, 50.0, {"ttft_ms": 1000.0})]})
+    assert found["ttft_ratio"]["median"] == waited / 1000
+    assert found["met"] is met
+
+
 def test_a_figure_on_record_stands_in_for_a_peer() -> None:
     found = summary(row("scheduler-256-0"), _samples(0.29), {})
     assert (found["best_peer"], found["met"]) == ("on record: 2.9", True)
