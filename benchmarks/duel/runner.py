@@ -71,6 +71,7 @@ class GuestRunner(Runner):
         self.threads = threads
         self.logs = logs
         self._running: tuple[dict[str, Any], Child] | None = None
+        self._warm = ""
 
     def can(self, row: Row) -> bool:
         return row.figure in self.figures and self.peer.model(row.format) is not None
@@ -89,14 +90,18 @@ class GuestRunner(Runner):
         return Child(self.peer.path, self.name, self.options(row), log)
 
     def child(self, row: Row) -> Child:
-        """A guest that is warm."""
+        """A guest that has done what this row asks for, in small."""
         options = self.options(row)
         if self._running is None or self._running[0] != options:
             self.close()
-            child = self.start(row)
-            self._running = options, child
-            child.ask(self.prompts.some(1, SHORT), 4)
-        return self._running[1]
+            self._running = options, self.start(row)
+            self._warm = ""
+        child = self._running[1]
+        if self._warm != row.name:
+            count = row.sizes[0] if row.figure in ("decode", "batch", "share") else 1
+            child.ask(self.prompts.some(count, SHORT), 4)
+            self._warm = row.name
+        return child
 
     def measure(self, row: Row) -> Measured:
         figures: dict[str, Callable[[Row], Measured]] = {
