@@ -19,8 +19,8 @@ from duel.child import PeerFailed, end
 from duel.prompts import Prompts
 from duel.runner import OUTPUT, PROMPT, SHORT, Measured
 
-PATIENCE = 240.0
-"""seconds that a server may take to answer for the first time"""
+PATIENCE = 900.0
+"""seconds that a server may take to answer for the first time: some compile before"""
 
 
 class Server:
