@@ -15,6 +15,7 @@ from duel.prompts import Prompts
 from duel.rows import Figure, Row
 from duel.runner import PROMPT, SHORT, GuestRunner, Measured, Peer
 from duel.server import Server, free_port
+from optimist.actors.config import WorkerConfig
 from optimist.bench import floor
 from optimist.models.native import block_bytes
 from optimist.models.quantisation import Quant
@@ -48,7 +49,7 @@ class Ours(GuestRunner):
             "threads": self.threads,
         }
         if row.figure == "memory":
-            found |= {"max_model_len": CONTEXT, "kv_blocks": CONTEXT // 16}
+            found |= {"max_model_len": CONTEXT, "kv_blocks": CONTEXT // WorkerConfig().block_size}
         if row.figure == "repeat":
             found["proposer"] = "suffix"
         return found
