@@ -28,6 +28,15 @@ def running_loop() -> object:
         return None
 
 
+def from_threads() -> Callable[[Callable[[], object]], object]:
+    """How another thread makes the running loop call something soon, as long as the loop runs."""
+    if on_trio():
+        import trio
+
+        return trio.lowlevel.current_trio_token().run_sync_soon
+    return asyncio.get_running_loop().call_soon_threadsafe
+
+
 async def checkpoint() -> None:
     """Give others on the loop their turn, and take a cancellation that is due."""
     if on_trio():

@@ -16,6 +16,7 @@ from optimist.actors.worker.core import StepOrder, Times, Verdict
 from optimist.actors.worker.desk import Desk, Due
 from optimist.actors.worker.device_clock import DeviceClock
 from optimist.actors.worker.late_drafts import Lack
+from optimist.actors.worker.own_thread import OwnThread
 from optimist.actors.worker.pulse import Pulse
 from optimist.messages.base import ActorMessage
 from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
@@ -79,6 +80,7 @@ class Worker(Actor[WorkerMessage]):
         self._pulse = Pulse()
         self._clock = DeviceClock()
         self._step_s = FIRST_STEP_S
+        self._given = 0
 
     @property
     def busy_since(self) -> float | None:
@@ -115,7 +117,7 @@ class Worker(Actor[WorkerMessage]):
         return Running(due.batch, ticket)
 
     async def run(self, inbox: Inbox[WorkerMessage]) -> None:
-        """Listen on the loop, compute in one thread, and close the executor when the inbox ends.
+        """Listen on the loop, compute in a thread, and close the executor when the inbox ends.
 
         A device that is still busy when `submit` returns is waited for in a second thread, so that
         the next batch reaches it meanwhile.
@@ -152,10 +154,27 @@ class Worker(Actor[WorkerMessage]):
         return verdict is Verdict.RUN
 
     async def _compute(self) -> None:
-        limiter = anyio.CapacityLimiter(1)
+        """Give a thread of its own the next batch while it computes one, unless drafts may come."""
+        thread = OwnThread(self._step, self._pulse.beat, "compute")
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._give, thread)
+                while True:
+                    while (done := thread.take()) is None:
+                        await self._pulse.wait()
+                    await self._tell(done)
+                    self._given -= 1
+                    self._pulse.beat()
+        finally:
+            await thread.stop()
+
+    async def _give(self, thread: OwnThread[Due, Done]) -> None:
         while True:
+            while self._given and self.desk.late is not None:
+                await self._pulse.wait()
             due = await self._due()
-            await self._tell(await anyio.to_thread.run_sync(self._step, due, limiter=limiter))
+            self._given += 1
+            thread.put(due)
 
     async def _enqueue(self) -> None:
         limiter = anyio.CapacityLimiter(1)

@@ -81,6 +81,8 @@ def choice_of(opened: OpenedSlot) -> Choice:
 def outcome(batch: Batch, rows: Rows, chosen: Chosen, asked: Ints) -> Outcome:
     """What a step produced. asked: alternatives of each row that sampled, -1 for no report, [S]."""
     which = np.flatnonzero(rows.samples)
+    if not rows.draft_ids.size:
+        return _one_each(batch, rows, which, chosen, asked)
     drafts = rows.drafts[which]
     places = 1 + drafts
     at = np.arange(places.sum()) - np.repeat(np.cumsum(places) - places, places)
@@ -92,6 +94,21 @@ def outcome(batch: Batch, rows: Rows, chosen: Chosen, asked: Ints) -> Outcome:
         token_ids=chosen.ids[filled],
         drafts_run=drafts,
         logprobs=_logprobs(chosen, np.repeat(asked, places)[filled], filled),
+    )
+
+
+def _one_each(
+    batch: Batch, rows: Rows, which: NDArray[np.intp], chosen: Chosen, asked: Ints
+) -> Outcome:
+    """The same without drafts: a token of each row."""
+    report = _logprobs(chosen, asked, np.ones(which.size, np.bool_)) if (asked >= 0).any() else None
+    return Outcome(
+        slots=rows.slots[which],
+        generations=ints(batch.generations)[which],
+        token_counts=chosen.counts,
+        token_ids=chosen.ids,
+        drafts_run=np.zeros(which.size, np.int32),
+        logprobs=report,
     )
 
 

@@ -15,6 +15,8 @@ FREE = -1
 
 Ints = NDArray[np.int32]
 
+NONE: Ints = np.zeros(0, np.int32)
+
 
 class SlotBook:
     """By slot: the generation in it and how many blocks its table row holds. No length is here."""
@@ -24,6 +26,7 @@ class SlotBook:
         self._columns = -(-limits.max_model_len // limits.block_size)
         self._generations = np.full(limits.max_slots, FREE, np.int32)
         self._owned = np.zeros(limits.max_slots, np.int32)
+        self._row = np.zeros(limits.max_slots, np.int64)
         self._version = 0
 
     def reset(self) -> None:
@@ -71,6 +74,8 @@ class SlotBook:
         if delta.version != self._version + 1:
             raise MessageError(f"blocks.version: expected {self._version + 1}, got {delta.version}")
         self._version = delta.version
+        if not delta.blocks and not delta.counts:
+            return NONE, NONE, NONE
         counts, blocks = ints(delta.counts), ints(delta.blocks)
         slots = np.repeat(self._checked("blocks.slots", ints(delta.slots)), counts)
         within = np.arange(slots.size) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -84,7 +89,9 @@ class SlotBook:
     ) -> None:
         """Raise MessageError unless each row's request is in its slot, with blocks for the step."""
         self._checked("slots", slots)
-        if np.unique(slots).size != slots.size:
+        order = np.arange(slots.size)
+        self._row[slots] = order
+        if (self._row[slots] != order).any():
             raise MessageError(f"slots: expected one row of a slot, got {slots.tolist()}")
         if longest > self._limits.max_model_len:
             raise MessageError(

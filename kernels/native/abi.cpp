@@ -1,10 +1,11 @@
 // The C interface: no exception leaves it, and whatever goes wrong has a text.
 #include "abi.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <vector>
+#include <memory>
 
 #include "model.h"
 #include "pack.h"
@@ -14,10 +15,17 @@ namespace native {
 
 // A model and the step that runs on it.
 struct Device {
-  Device(const Shape& shape, const Isa& isa) : model(shape, isa), step(model) {}
+  Device(const Shape& shape, const Isa& isa) : model(shape, isa), step(std::make_shared<Step>(model)) {}
+
+  // A step that no thread is in: one that came too late may still look at the last.
+  Step& next() {
+    if (step.use_count() > 1) step = std::make_shared<Step>(model);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return *step;
+  }
 
   Model model;
-  Step step;
+  std::shared_ptr<Step> step;
 };
 
 }  // namespace native
@@ -189,24 +197,24 @@ NATIVE_API int32_t native_blocks(Device* device, int32_t count, const int32_t* s
 }
 
 NATIVE_API int32_t native_step(Device* device, const Rows* rows, const Chosen* chosen) {
-  return guarded(device, [&] { return device->step.run(*rows, *chosen); });
+  return guarded(device, [&] { return device->next().run(*rows, *chosen); });
 }
 
 // Logits behind every token of the rows, [tokens, vocab]; nothing is chosen.
 NATIVE_API int32_t native_logits(Device* device, const Rows* rows, float* logits) {
-  return guarded(device, [&] { return device->step.run(*rows, logits); });
+  return guarded(device, [&] { return device->next().run(*rows, logits); });
 }
 
 NATIVE_API int32_t native_score(Device* device, const Scores* scores) {
-  return guarded(device, [&] { return device->step.score(*scores); });
+  return guarded(device, [&] { return score(device->model, *scores); });
 }
 
 // Seconds that the first thread spent in each phase since the last call; counting begins with it.
 NATIVE_API void native_profile(Device* device, double* seconds) {
-  Step& step = device->step;
-  std::memcpy(seconds, step.seconds, sizeof(step.seconds));
-  std::memset(step.seconds, 0, sizeof(step.seconds));
-  step.timed = true;
+  Profile& profile = device->model.profile;
+  std::memcpy(seconds, profile.seconds, sizeof(profile.seconds));
+  profile = Profile();
+  profile.timed = true;
 }
 
 // Bytes of packed weights.

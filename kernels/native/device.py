@@ -129,25 +129,12 @@ class NativeDevice:
 
         Raises NativeError, before anything changes, when the rows contradict what the slots hold.
         """
-        sampling = rows.samples != 0
-        places = int((rows.drafts[sampling] + 1).sum())
-        chosen = Chosen(
-            np.zeros(int(sampling.sum()), np.int32),
-            np.zeros(places, np.int32),
-            np.zeros(places, np.float32),
-            np.zeros(places, np.int32),
-            np.zeros((places, alternatives), np.int32),
-            np.zeros((places, alternatives), np.float32),
-        )
-        views = CChosen(
-            as_ints(chosen.counts),
-            as_ints(chosen.ids),
-            as_floats(chosen.logprobs),
-            as_ints(chosen.ranks),
-            as_ints(chosen.top_ids),
-            as_floats(chosen.top_values),
-            alternatives,
-        )
+        sampling = int(np.count_nonzero(rows.samples))
+        places = sampling
+        if rows.draft_ids.size:
+            places += int(rows.drafts[rows.samples != 0].sum())
+        chosen = _room(sampling, places, alternatives)
+        views = CChosen(*(column.ctypes.data for column in chosen), alternatives)
         self._call("step", byref(_rows(rows)), byref(views))
         return chosen
 
@@ -233,9 +220,23 @@ def as_floats(values: Floats) -> Any:
     return values.ctypes.data_as(_Floats)
 
 
+def _room(rows: int, places: int, alternatives: int) -> Chosen:
+    return Chosen(
+        np.zeros(rows, np.int32),
+        np.zeros(places, np.int32),
+        np.zeros(places, np.float32),
+        np.zeros(places, np.int32),
+        np.zeros((places, alternatives), np.int32),
+        np.zeros((places, alternatives), np.float32),
+    )
+
+
 def _rows(rows: Rows) -> CRows:
-    """The arrays stay alive in `keep`, which ctypes does not do for pointers into them."""
-    columns = [_column(column) for column in rows]
-    view = CRows(columns[0].size, *(as_ints(column) for column in columns))
+    """The columns one behind the other in an array that stays alive in `keep`."""
+    columns = np.concatenate(rows, dtype=np.int32)
+    count, at = rows.slots.size, columns.ctypes.data
+    if any(column.size != count for column in rows[:-1]):
+        raise ValueError(f"rows: expected {count} values in each column")
+    view = CRows(count, *range(at, at + 6 * 4 * count, 4 * count)) if count else CRows(0)
     view.keep = columns
     return view

@@ -134,6 +134,11 @@ struct Isa {
   size_t (*choose_scratch)(int vocab);     // floats
   void (*linear)(const Linear&, const Acts&, int rows, int panel, int panels, const Epilogue&,
                  const uint8_t* next);
+  // The same in two halves, so that the first can be done twice: products of a few rows with panels
+  // [from, to) into tiles [panel][row][32], and what becomes of them.
+  void (*multiply)(const Linear&, const Acts&, int rows, int from, int to, const uint8_t* next,
+                   float* tiles);
+  void (*finish)(const Linear&, int rows, int from, int to, const float* tiles, const Epilogue&);
   // acts row = x, in the format.
   void (*quantise)(const float* x, int width, Format, int group, const Acts&, int row);
   // out = x / rms(x) * weight.

@@ -12,8 +12,8 @@ namespace avx2 {
 #include "choose.inc.h"
 
 constexpr Isa kTable = {
-    "avx2", attention_scratch, choose_scratch, linear_panels, quantise, rms_norm,
-    rope, attend, merge, choose, report, read_memory,
+    "avx2", attention_scratch, choose_scratch, linear_panels, multiply,
+    finish_panels, quantise, rms_norm, rope, attend, merge, choose, report, read_memory,
 };
 
 }  // namespace avx2

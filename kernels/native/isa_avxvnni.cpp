@@ -12,8 +12,8 @@ namespace avxvnni {
 #include "choose.inc.h"
 
 constexpr Isa kTable = {
-    "avxvnni", attention_scratch, choose_scratch, linear_panels, quantise, rms_norm,
-    rope, attend, merge, choose, report, read_memory,
+    "avxvnni", attention_scratch, choose_scratch, linear_panels, multiply,
+    finish_panels, quantise, rms_norm, rope, attend, merge, choose, report, read_memory,
 };
 
 }  // namespace avxvnni

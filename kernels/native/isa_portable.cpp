@@ -12,8 +12,8 @@ namespace portable {
 #include "choose.inc.h"
 
 constexpr Isa kTable = {
-    "portable", attention_scratch, choose_scratch, linear_panels, quantise, rms_norm,
-    rope, attend, merge, choose, report, read_memory,
+    "portable", attention_scratch, choose_scratch, linear_panels, multiply,
+    finish_panels, quantise, rms_norm, rope, attend, merge, choose, report, read_memory,
 };
 
 }  // namespace portable

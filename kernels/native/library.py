@@ -62,13 +62,13 @@ class CChoice(ctypes.Structure):
 
 
 class CRows(ctypes.Structure):
-    """As in abi.h."""
+    """As in abi.h. Addresses are plain numbers: a step has no time for pointer objects."""
 
     _fields_ = [
         ("rows", c_int32),
-        *((name, _Ints) for name in ("slots", "queries", "lengths", "samples")),
-        ("drafts", _Ints),
-        ("draft_ids", _Ints),
+        *((name, c_void_p) for name in ("slots", "queries", "lengths", "samples")),
+        ("drafts", c_void_p),
+        ("draft_ids", c_void_p),
     ]
 
 
@@ -76,12 +76,8 @@ class CChosen(ctypes.Structure):
     """As in abi.h."""
 
     _fields_ = [
-        ("counts", _Ints),
-        ("ids", _Ints),
-        ("logprobs", _Floats),
-        ("ranks", _Ints),
-        ("top_ids", _Ints),
-        ("top_values", _Floats),
+        *((name, c_void_p) for name in ("counts", "ids", "logprobs", "ranks", "top_ids")),
+        ("top_values", c_void_p),
         ("alternatives", c_int32),
     ]
 
@@ -126,6 +122,7 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
         c_int32,
         (c_char_p, *(c_int32,) * 5, _Bytes, c_int32, _Floats, _Floats),
     ),
+    "native_op_parts": (None, (*(c_int32,) * 3, _Ints)),
     "native_op_rms_norm": (None, (c_char_p, *(c_int32,) * 2, *(_Floats,) * 2, c_float, _Floats)),
     "native_op_attention": (
         None,

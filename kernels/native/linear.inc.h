@@ -180,7 +180,8 @@ void finish_pick(const Epilogue& e, const Tile& t, int row, int from, int count)
   else
     for (int j = 0; j < count; ++j) top = t[j] > top ? t[j] : top;
   Best& best = e.best[row];
-  if (top > best.value) {
+  // Of equals the first, in whatever order panels come.
+  if (top > best.value || (top == best.value && from < best.id)) {
     int j = 0;
     while (t[j] != top) ++j;
     best.value = top;
@@ -215,10 +216,9 @@ void finish(const Linear& linear, const Epilogue& e, const Tile& t, int row, int
   }
 }
 
-// lines: of `next`, fetched for two that are consumed.
-void run_tile(const Linear& linear, const Acts& acts, const Epilogue& e, int panel, int row,
-              int rows, const uint8_t* next, int lines) {
-  alignas(64) Tile out[kTileRows];
+// lines: of `next`, fetched for two that are consumed. out: the tile's rows, bias included.
+void run_tile(const Linear& linear, const Acts& acts, int panel, int row, int rows,
+              const uint8_t* next, int lines, Tile* out) {
   size_t at = (size_t)row * acts.groups;
   TileArgs args = {linear.panels + (size_t)panel * linear.panel_bytes,
                    linear.inputs,
@@ -231,35 +231,79 @@ void run_tile(const Linear& linear, const Acts& acts, const Epilogue& e, int pan
                    linear.inputs / linear.group,
                    next};
   kTiles[(int)linear.format][lines].of[rows](args, out);
-  for (int i = 0; i < rows; ++i) {
-    if (linear.bias)
-      for (int j = 0; j < kPanel; j += 16)
-        store(out[i] + j, add(load(out[i] + j), load(linear.bias + panel * kPanel + j)));
-    finish(linear, e, out[i], row + i, panel);
+  if (!linear.bias) return;
+  for (int i = 0; i < rows; ++i)
+    for (int j = 0; j < kPanel; j += 16)
+      store(out[i] + j, add(load(out[i] + j), load(linear.bias + panel * kPanel + j)));
+}
+
+// Rows [low, low + count) of one panel, a tile at a time: take(tile, its first row, how many).
+// after: what is read next, as long as a panel, or null.
+template <typename Take>
+ALWAYS void panel_rows(const Linear& linear, const Acts& acts, int panel, int low, int count,
+                       const uint8_t* after, const Take& take) {
+  int most = largest_tile(linear.format), tiles = (count + most - 1) / most;
+  for (int tile = 0; tile < tiles; ++tile) {
+    int begin = (int)((int64_t)count * tile / tiles), end = (int)((int64_t)count * (tile + 1) / tiles);
+    // One pass over the panel fetches the next one whole, of several the first two half each: more
+    // at a time than memory gives would only make them wait.
+    int lines = !after || tile > 1 ? 0 : tiles == 1 ? 2 : 1;
+    const uint8_t* piece = tile == 1 && lines ? after + linear.panel_bytes / 128 * 64 : after;
+    Tile* out = take.place(low + begin);
+    run_tile(linear, acts, panel, low + begin, end - begin, piece, lines, out);
+    take.done(out, low + begin, end - begin);
   }
+}
+
+// Panels [from, to) for a few rows, finished by nobody yet: tiles [panel][row][32].
+struct Keep {
+  Tile* tiles;
+  Tile* place(int row) const { return tiles + row; }
+  void done(Tile*, int, int) const {}
+};
+
+void multiply(const Linear& linear, const Acts& acts, int rows, int from, int to,
+              const uint8_t* next, float* tiles) {
+  for (int panel = from; panel < to; ++panel) {
+    const uint8_t* after =
+        panel + 1 < to ? linear.panels + (size_t)(panel + 1) * linear.panel_bytes : next;
+    Keep keep = {(Tile*)tiles + (size_t)(panel - from) * rows};
+    panel_rows(linear, acts, panel, 0, rows, after, keep);
+  }
+}
+
+// What `multiply` left, to where it belongs.
+void finish_panels(const Linear& linear, int rows, int from, int to, const float* tiles,
+                   const Epilogue& e) {
+  const Tile* tile = (const Tile*)tiles;
+  for (int panel = from; panel < to; ++panel)
+    for (int row = 0; row < rows; ++row) finish(linear, e, *tile++, row, panel);
 }
 
 // Rows whose activations stay in cache while a panel passes over them.
 constexpr int kRowsAtOnce = 384;
 
+struct Finisher {
+  const Linear& linear;
+  const Epilogue& e;
+  int panel;
+  Tile* tile;
+  Tile* place(int) const { return tile; }
+  void done(Tile* out, int row, int rows) const {
+    for (int i = 0; i < rows; ++i) finish(linear, e, out[i], row + i, panel);
+  }
+};
+
 // Panels [from, to) of a linear for all rows. next: what this thread reads after its last panel.
 void linear_panels(const Linear& linear, const Acts& acts, int rows, int from, int to,
                    const Epilogue& e, const uint8_t* next) {
-  int most = largest_tile(linear.format);
+  alignas(64) Tile tile[kTileRows];
   for (int low = 0; low < rows; low += kRowsAtOnce) {
     int here = rows - low < kRowsAtOnce ? rows - low : kRowsAtOnce;
-    int tiles = (here + most - 1) / most;
     for (int panel = from; panel < to; ++panel) {
       const uint8_t* after =
           panel + 1 < to ? linear.panels + (size_t)(panel + 1) * linear.panel_bytes : next;
-      for (int tile = 0; tile < tiles; ++tile) {
-        int begin = (int)((int64_t)here * tile / tiles), end = (int)((int64_t)here * (tile + 1) / tiles);
-        // One pass over the panel fetches the next one whole, of several the first two half each: more
-        // at a time than memory gives would only make them wait.
-        int lines = !after || tile > 1 ? 0 : tiles == 1 ? 2 : 1;
-        const uint8_t* piece = tile == 1 && lines ? after + linear.panel_bytes / 128 * 64 : after;
-        run_tile(linear, acts, e, panel, low + begin, end - begin, piece, lines);
-      }
+      panel_rows(linear, acts, panel, low, here, after, Finisher{linear, e, panel, tile});
     }
   }
 }

@@ -102,6 +102,7 @@ Model::Model(const Shape& given, const Isa& set)
     Workspace& own = *workspaces.back();
     own.acts.allocate(kOwnOutputs, widest);
     own.row.allocate(widest);
+    own.tiles.allocate(kFewTiles * kPanel);
     own.attention.allocate(isa.attention_scratch(cache_shape.width));
     own.choice.allocate(isa.choose_scratch(shape.vocab));
   }

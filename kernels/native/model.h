@@ -51,16 +51,30 @@ struct ActsBuffer {
 constexpr int kOwnRows = 4;
 // Output rows whose norm every thread computes for itself.
 constexpr int kOwnOutputs = 64;
+// Rows of which a part of a linear is small enough to be computed twice, and how many products of a
+// row with a panel it may have.
+constexpr int kFewRows = 64;
+constexpr int kFewTiles = 256;
 
 // Buffers of one thread.
 struct Workspace {
   ActsBuffer acts;
-  Buffer<float> row, choice;
+  Buffer<float> row, choice, tiles;
   Buffer<uint8_t> attention;
+};
+
+// Parts of a step whose time is counted.
+enum Phase { kEmbed, kNorm, kQkv, kRope, kAttention, kO, kGateUp, kDown, kHead, kChoose, kWait, kPhases };
+
+// Seconds that the caller's thread spent in each, while timed.
+struct Profile {
+  bool timed = false;
+  double seconds[kPhases] = {};
 };
 
 struct Model {
   Model(const Shape& shape, const Isa& isa);
+  ~Model() { pool.stop(); }
   Model(const Model&) = delete;
 
   Weights& weights(int layer, Part part);
@@ -92,7 +106,9 @@ struct Model {
   Buffer<uint16_t> queries;
   ActsBuffer acts, inner;  // in front of qkv and gate_up; in front of o and down
   std::vector<std::unique_ptr<Workspace>> workspaces;
+  int tokens = 0;  // query tokens of the last step, whose residual stream is there
   std::string error;
+  Profile profile;
 };
 
 }  // namespace native

@@ -1,4 +1,7 @@
 // Single operators for tests and benchmarks, in an instruction set of their choice.
+#include <sched.h>
+
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -24,10 +27,44 @@ void narrowed(const Buffer<float>& values, int rows, int size, int width, float*
     std::memcpy(out + (size_t)i * size, values.get() + (size_t)i * width, sizeof(float) * (size_t)size);
 }
 
+// Phases that count how often each of their parts was brought home. In the first one the second thread
+// begins a part and does not get on before the others have been through all of them.
+struct Counting : Job {
+  Counting(Pool& pool, int phases, int parts, int32_t* counts)
+      : pool(pool), phases(phases), count(parts), counts(counts) {}
+
+  void work(Walk& walk) override {
+    for (int phase = 0; phase < phases; ++phase)
+      pool.parts(
+          walk, count, 0, [&](int) { compute(walk, phase); },
+          [&](int part) { ++counts[phase * count + part]; });
+    if (walk.thread == 0) over.store(true);
+  }
+
+  void compute(const Walk& walk, int phase) {
+    if (phase || walk.thread > 1) return;
+    if (walk.thread == 1) held.store(true);
+    const std::atomic<bool>& wanted = walk.thread == 1 ? over : held;
+    while (!wanted.load()) sched_yield();
+  }
+
+  Pool& pool;
+  int phases, count;
+  int32_t* counts;
+  std::atomic<bool> held{false}, over{false};
+};
+
 }  // namespace
 }  // namespace native
 
 using namespace native;
+
+// How often each part of so many phases was brought home by a pool whose second thread is held up in
+// the middle of its first part until everything is over. counts [phases, parts], zeros before.
+NATIVE_API void native_op_parts(int32_t threads, int32_t phases, int32_t parts, int32_t* counts) {
+  Pool pool(threads);
+  pool.run(std::make_shared<Counting>(pool, phases, parts, counts));
+}
 
 // out [rows, outputs] = x [rows, inputs] times stored weights [outputs, inputs], transposed.
 NATIVE_API int32_t native_op_linear(const char* isa, Format format, int32_t group, int32_t type,

@@ -58,5 +58,14 @@ def attention(
     return out
 
 
+def parts_done(threads: int, phases: int, parts: int) -> Ints:
+    """How often each part of so many phases is done, [phases, parts], by threads of which the second is
+    held up in the middle of its first part until the others have been through all of them.
+    """
+    counts = np.zeros((phases, parts), np.int32)
+    library().native_op_parts(threads, phases, parts, as_ints(counts))
+    return counts
+
+
 def _name(isa: str) -> bytes:
     return instruction_set(isa).encode()

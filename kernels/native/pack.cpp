@@ -48,11 +48,9 @@ void pack_int4(uint8_t* panel, int lane, Stored type, const uint8_t* row, int co
   }
 }
 
-struct Packing {
-  Linear& linear;
-  const StoredRows& rows;
-  int first, half;
-  std::vector<std::vector<float>> scratch;  // of each thread
+struct Packing : Job {
+  Packing(Linear& linear, const StoredRows& rows, int first, int half, Pool& pool)
+      : linear(linear), rows(rows), first(first), half(half), pool(pool) {}
 
   int output(int row) const {
     return half < 0 ? first + row : (first + row) / 16 * kPanel + half * 16 + (first + row) % 16;
@@ -71,15 +69,22 @@ struct Packing {
   }
 
   // Threads take whole panels, so that none writes into another's cache lines.
-  static void work(void* context, int thread, int threads) {
-    Packing& self = *static_cast<Packing*>(context);
-    int unit = self.half < 0 ? kPanel : 16, begin = self.first / unit;
-    int units = (self.first + self.rows.rows - 1) / unit + 1 - begin;
-    int low = (begin + units * thread / threads) * unit - self.first;
-    int high = (begin + units * (thread + 1) / threads) * unit - self.first;
-    for (int row = std::max(low, 0); row < std::min(high, self.rows.rows); ++row)
-      self.pack(row, self.scratch[thread].data());
+  void work(Walk& walk) override {
+    std::vector<float> values(rows.inputs);
+    int unit = half < 0 ? kPanel : 16, begin = first / unit;
+    int units = (first + rows.rows - 1) / unit + 1 - begin, parts = pool.pieces(units);
+    pool.parts(walk, parts, [&](int part) {
+      int low = (begin + share(units, part, parts)) * unit - first;
+      int high = (begin + share(units, part + 1, parts)) * unit - first;
+      for (int row = std::max(low, 0); row < std::min(high, rows.rows); ++row)
+        pack(row, values.data());
+    });
   }
+
+  Linear& linear;
+  const StoredRows rows;
+  const int first, half;
+  Pool& pool;
 };
 
 }  // namespace
@@ -90,9 +95,7 @@ void to_bf16(const float* values, int count, uint16_t* out) {
 
 bool pack_rows(Linear& linear, const StoredRows& rows, int first, int half, Pool& pool) {
   if (linear.format == Format::int4 && !is_four_bit(rows.type)) return false;
-  Packing packing = {linear, rows, first, half, {}};
-  packing.scratch.assign(pool.threads(), std::vector<float>(rows.inputs));
-  pool.run(Packing::work, &packing, pool.threads());
+  pool.run(std::make_shared<Packing>(linear, rows, first, half, pool));
   return true;
 }
 

@@ -2,6 +2,8 @@
 
 #include <sched.h>
 
+#include <chrono>
+
 namespace native {
 namespace {
 
@@ -15,11 +17,16 @@ inline void pause_cpu() {
 
 }  // namespace
 
-Pool::Pool(int threads) : threads_(threads) {
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+Pool::Pool(int threads) : threads_(threads), members_(new Member[threads]) {
+  end_.threads = threads;
   for (int i = 1; i < threads_; ++i) others_.emplace_back([this, i] { serve(i); });
 }
 
-Pool::~Pool() {
+void Pool::stop() {
   {
     std::lock_guard<std::mutex> hold(mutex_);
     stop_ = true;
@@ -27,41 +34,31 @@ Pool::~Pool() {
   }
   wake_.notify_all();
   for (std::thread& thread : others_) thread.join();
+  others_.clear();
 }
 
-void Pool::run(void (*work)(void*, int, int), void* context, int n) {
-  work_ = work;
-  context_ = context;
-  running_ = n;
-  done_.store(0, std::memory_order_relaxed);
-  if (n > 1) {
+void Pool::run(std::shared_ptr<Job> job, bool timed) {
+  Walk walk = end_;
+  walk.waited = 0;
+  walk.timed = timed;
+  if (threads_ > 1) {
+    {
+      std::lock_guard<std::mutex> hold(job_mutex_);
+      job_ = job;
+      begin_ = walk;
+      begin_.timed = false;
+    }
     round_.fetch_add(1);
     if (sleepers_.load()) {
       std::lock_guard<std::mutex> hold(mutex_);
       wake_.notify_all();
     }
   }
-  work(context, 0, n);
-  if (n == 1) return;
-  // Every thread answers, those without a part too: the next round may not begin before they know.
-  for (int spins = 0; done_.load(std::memory_order_acquire) < threads_ - 1;) {
-    pause_cpu();
-    if (++spins > kPauses) sched_yield();
-  }
-}
-
-void Pool::barrier(int n) {
-  if (n == 1) return;
-  uint32_t before = passed_.load(std::memory_order_acquire);
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) == n - 1) {
-    arrived_.store(0, std::memory_order_relaxed);
-    passed_.store(before + 1, std::memory_order_release);
-    return;
-  }
-  for (int spins = 0; passed_.load(std::memory_order_acquire) == before;) {
-    pause_cpu();
-    if (++spins > kPauses) sched_yield();
-  }
+  job->work(walk);
+  end_ = walk;
+  if (threads_ == 1) return;
+  std::lock_guard<std::mutex> hold(job_mutex_);
+  job_.reset();
 }
 
 void Pool::serve(int index) {
@@ -74,11 +71,62 @@ void Pool::serve(int index) {
       wake_.wait(hold, [&] { return round_.load() != seen; });
       sleepers_.fetch_sub(1);
     }
-    ++seen;
+    seen = round_.load();
+    std::shared_ptr<Job> job;
+    Walk walk;
+    {
+      std::lock_guard<std::mutex> hold(job_mutex_);
+      job = job_;
+      walk = begin_;
+    }
     if (stop_) return;
-    if (index < running_) work_(context_, index, running_);
-    done_.fetch_add(1, std::memory_order_release);
+    if (!job) continue;
+    walk.thread = index;
+    job->work(walk);
   }
+}
+
+bool Pool::over(const Walk& walk) const {
+  uint64_t done = 0;
+  for (int i = 0; i < walk.threads; ++i) done += members_[i].done.load(std::memory_order_acquire);
+  return done >= walk.goal;
+}
+
+void Pool::count_part(const Walk& walk) {
+  std::atomic<uint64_t>& done = members_[walk.thread].done;
+  done.store(done.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+// A part of another thread's share.
+int Pool::take_over(const Walk& walk, int count, bool patient) {
+  for (int i = 1; i < walk.threads; ++i) {
+    int part = take(walk, (walk.thread + i) % walk.threads, count, patient);
+    if (part != kNone) return part;
+  }
+  return kNone;
+}
+
+// From the front of one's own share, from the end of another's. Its last one is left to a thread that
+// is there: it has it in its cache already.
+int Pool::take(const Walk& walk, int member, int count, bool patient) {
+  std::atomic<uint64_t>& range = members_[member].range;
+  bool own = member == walk.thread;
+  for (uint64_t seen = range.load(std::memory_order_acquire);;) {
+    uint64_t phase = seen >> (2 * kBits);
+    if (phase > walk.phase) return kNone;
+    bool there = phase == walk.phase;
+    int low = there ? (int)(seen >> kBits & kMostParts) : share(count, member, walk.threads);
+    int high = there ? (int)(seen & kMostParts) : share(count, member + 1, walk.threads);
+    if (low == high || (!own && there && patient && high - low < 2)) return kNone;
+    int part = own ? low++ : --high;
+    uint64_t left = (walk.phase << kBits | low) << kBits | high;
+    if (range.compare_exchange_weak(seen, left, std::memory_order_acq_rel)) return part;
+  }
+}
+
+void Pool::rest(int spins) {
+  if (spins > kRestless) pause_cpu();
+  if (spins > kPauses) sched_yield();
 }
 
 }  // namespace native

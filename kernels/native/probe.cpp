@@ -1,6 +1,7 @@
 // How fast this machine reads memory: what no step can beat.
 #include <chrono>
-#include <new>
+#include <exception>
+#include <memory>
 
 #include "abi.h"
 #include "isa.h"
@@ -12,22 +13,27 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Memory that every thread of a pool reads a part of.
-struct Read {
+// A pass over memory, of which every thread of a pool reads a part.
+struct Pass : Job {
+  Pass(const Isa& set, Pool& pool, Buffer<uint8_t>& memory, size_t bytes)
+      : set(set), pool(pool), memory(memory), bytes(bytes) {}
+
+  void work(Walk& walk) override {
+    int parts = 16 * walk.threads;
+    size_t each = bytes / (size_t)parts / 4096 * 4096;
+    pool.parts(walk, parts, [&](int part) {
+      memory[part * each] = 1;
+      uint64_t sum = set.read(memory.get() + part * each, each);
+      // Stored where the compiler cannot see that nobody looks.
+      __atomic_fetch_xor(&seen, sum, __ATOMIC_RELAXED);
+    });
+  }
+
   const Isa& set;
   Pool& pool;
-  Buffer<uint8_t> memory;
+  Buffer<uint8_t>& memory;
   size_t bytes;
   uint64_t seen = 0;
-
-  static void part(void* context, int index, int threads) {
-    Read& self = *static_cast<Read*>(context);
-    size_t each = self.bytes / (size_t)threads / 4096 * 4096;
-    self.memory[index * each] = 1;
-    uint64_t sum = self.set.read(self.memory.get() + index * each, each);
-    // Stored where the compiler cannot see that nobody looks.
-    __atomic_fetch_xor(&self.seen, sum, __ATOMIC_RELAXED);
-  }
 };
 
 }  // namespace
@@ -40,13 +46,14 @@ using namespace native;
 NATIVE_API int32_t native_probe_read(const char* isa, int32_t threads, uint64_t bytes, int32_t passes,
                                      double* seconds) {
   try {
+    Buffer<uint8_t> memory((size_t)bytes);
+    for (size_t i = 0; i < bytes; i += 4096) memory[i] = (uint8_t)i;
     Pool pool(threads);
-    Read read = {*find_isa(isa), pool, Buffer<uint8_t>((size_t)bytes), (size_t)bytes};
-    for (size_t i = 0; i < bytes; i += 4096) read.memory[i] = (uint8_t)i;
-    pool.run(Read::part, &read, threads);
+    const Isa& set = *find_isa(isa);
+    pool.run(std::make_shared<Pass>(set, pool, memory, (size_t)bytes));
     for (int i = 0; i < passes; ++i) {
       auto begun = Clock::now();
-      pool.run(Read::part, &read, threads);
+      pool.run(std::make_shared<Pass>(set, pool, memory, (size_t)bytes));
       seconds[i] = std::chrono::duration<double>(Clock::now() - begun).count();
     }
     return 0;

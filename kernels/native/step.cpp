@@ -1,39 +1,14 @@
 #include "step.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <cstring>
 
 namespace native {
 namespace {
 
 constexpr size_t kMostPartial = size_t(1) << 22;  // floats
 
-int share(int64_t all, int thread, int threads) { return (int)(all * thread / threads); }
-
-Epilogue to_floats(Finish finish, float* out, size_t stride) {
-  return {finish, out, stride, nullptr, 0, nullptr};
-}
-
-// Row `id` of a bf16 head, which is the embedding too.
-void embed_from(const Linear& head, int32_t id, float* out) {
-  const uint8_t* panel = head.panels + (size_t)(id / kPanel) * head.panel_bytes;
-  const uint8_t* at = panel + 4 * (id % kPanel);
-  for (int k = 0; k < head.inputs; k += 2, at += 4 * kPanel) {
-    uint32_t both, bits[2];
-    std::memcpy(&both, at, 4);
-    bits[0] = both << 16;
-    bits[1] = both & 0xffff0000u;
-    std::memcpy(out + k, bits, 8);
-  }
-}
-
 }  // namespace
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 Step::Step(Model& model) : m_(model), isa_(model.isa) {}
 
@@ -64,11 +39,11 @@ bool Step::run(const Rows& rows, float* logits) {
 }
 
 void Step::start() {
-  int threads = m_.shape.threads;
-  thread_best_.assign(threads, std::vector<Best>(outputs_.size(), {-INFINITY, 0}));
-  next_row_.store(0);
+  m_.tokens = (int)ids_.size();
+  thread_best_.assign(m_.shape.threads, std::vector<Best>(outputs_.size(), {-INFINITY, 0}));
   since_ = now();
-  m_.pool.run(enter, this, threads);
+  waited_ = 0;
+  if (!ids_.empty()) m_.pool.run(shared_from_this(), m_.profile.timed);
   for (const Row& row : rows_)
     if (!chosen_ || !row.samples) m_.slots[row.slot].computed = row.start + row.queries;
 }
@@ -168,6 +143,21 @@ void Step::plan_attention() {
   std::stable_sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
     return (int64_t)a.chunks * a.tokens * a.kv_heads > (int64_t)b.chunks * b.tokens * b.kv_heads;
   });
+  deal_items();
+}
+
+// Every thread's share gets its part of the long ones and of the short ones.
+void Step::deal_items() {
+  int threads = m_.shape.threads, all = (int)items_.size(), thread = 0;
+  std::vector<Item> dealt(items_.size());
+  std::vector<int> at;
+  for (int i = 0; i < threads; ++i) at.push_back(share(all, i, threads));
+  for (const Item& item : items_) {
+    while (at[thread] == share(all, thread + 1, threads)) thread = (thread + 1) % threads;
+    dealt[at[thread]++] = item;
+    thread = (thread + 1) % threads;
+  }
+  items_.swap(dealt);
 }
 
 void Step::add_items(int index, bool by_head, bool by_chunk) {
@@ -184,253 +174,41 @@ void Step::add_items(int index, bool by_head, bool by_chunk) {
   }
 }
 
-void Step::enter(void* step, int thread, int threads) {
-  static_cast<Step*>(step)->work(thread, threads);
-}
-
-void Step::work(int thread, int threads) {
-  embed(thread, threads);
-  pass(thread, threads);
-  for (int i = 0; i < m_.shape.layers; ++i) layer(i, thread, threads);
+void Step::work(Walk& walk) {
+  if (scores_) return score(walk);
+  embed(walk);
+  for (int i = 0; i < m_.shape.layers; ++i) layer(walk, i);
   if (outputs_.empty()) return;
-  outputs(thread, threads);
-  if (!chosen_) return;
-  pass(thread, threads);
-  choose(thread);
-  lap(thread, kChoose);
+  outputs(walk);
+  if (chosen_) choose(walk);
 }
 
-void Step::pass(int thread, int threads) {
-  m_.pool.barrier(threads);
-  lap(thread, kWait);
-}
-
-void Step::lap(int thread, Phase phase) {
-  if (!timed || thread) return;
-  double at = now();
-  seconds[phase] += at - since_;
+void Step::lap(Walk& walk, Phase phase) {
+  if (!walk.timed) return;
+  double at = now(), waited = walk.waited - waited_;
+  m_.profile.seconds[phase] += at - since_ - waited;
+  m_.profile.seconds[kWait] += waited;
   since_ = at;
+  waited_ = walk.waited;
 }
 
-void Step::embed(int thread, int threads) {
-  int64_t tokens = (int64_t)ids_.size();
-  int dim = m_.shape.head_dim, half = dim / 2;
-  for (int t = share(tokens, thread, threads); t < share(tokens, thread + 1, threads); ++t) {
-    float* out = m_.residual.get() + (size_t)t * m_.hidden_width;
-    if (m_.embedding)
-      dequantise(m_.embedding_type,
-                 m_.embedding.get() + (size_t)ids_[t] * row_bytes(m_.embedding_type, m_.shape.hidden),
-                 m_.shape.hidden, out);
-    else
-      embed_from(m_.head.linear, ids_[t], out);
-    float* turns = m_.turns.get() + (size_t)t * dim;
-    for (int i = 0; i < half; ++i) {
-      double angle = positions_[t] * m_.frequencies[i];
-      turns[i] = (float)(std::cos(angle) * m_.shape.rope_scale);
-      turns[half + i] = (float)(std::sin(angle) * m_.shape.rope_scale);
-    }
+void Step::choose(Walk& walk) {
+  int rows = (int)sampling_.size(), parts = std::min(rows, Pool::kMostParts);
+  m_.pool.parts(walk, parts, [&](int part) {
+    for (int i = share(rows, part, parts); i < share(rows, part + 1, parts); ++i)
+      chosen_->counts[i] = choose_row(sampling_[i], walk.thread);
+  });
+  lap(walk, kChoose);
+}
+
+// The likeliest token behind an output, of equals the first.
+Best Step::best_of(int output) const {
+  Best best = thread_best_[0][output];
+  for (size_t t = 1; t < thread_best_.size(); ++t) {
+    const Best& other = thread_best_[t][output];
+    if (other.value > best.value || (other.value == best.value && other.id < best.id)) best = other;
   }
-  lap(thread, kEmbed);
-}
-
-// Which tokens this thread prepares, and where. Few rows every thread makes for itself: it costs less
-// than to wait for the others.
-Step::Duty Step::duty(ActsBuffer& shared, const Linear& next, int rows, int few, int thread,
-                      int threads) {
-  Duty duty = {rows <= few, 0, rows, {}};
-  duty.acts = duty.alone ? m_.workspaces[thread]->acts.view : shared.view;
-  duty.acts.groups = next.inputs / next.group;
-  if (duty.alone) return duty;
-  duty.from = share(rows, thread, threads);
-  duty.to = share(rows, thread + 1, threads);
-  return duty;
-}
-
-// A row of the residual stream, normed, as `next` takes it.
-void Step::norm_row(const float* norm, const Linear& next, const Acts& acts, int token, int row,
-                    int thread) {
-  float* normed = m_.workspaces[thread]->row.get();
-  isa_.rms_norm(m_.residual.get() + (size_t)token * m_.hidden_width, norm, m_.shape.hidden,
-                m_.hidden_width, m_.shape.eps, normed);
-  isa_.quantise(normed, next.inputs, next.format, next.group, acts, row);
-}
-
-Acts Step::normed(const float* norm, const Linear& next, int thread, int threads) {
-  Duty duty = this->duty(m_.acts, next, (int)ids_.size(), kOwnRows, thread, threads);
-  for (int t = duty.from; t < duty.to; ++t) norm_row(norm, next, duty.acts, t, t, thread);
-  lap(thread, kNorm);
-  if (!duty.alone) pass(thread, threads);
-  return duty.acts;
-}
-
-// What attention or the gate left, as `next` takes it. In bf16 it lies there already.
-Acts Step::finished(const Linear& next, int thread, int threads) {
-  if (next.format == Format::bf16) return m_.inner.view;
-  Duty duty = this->duty(m_.inner, next, (int)ids_.size(), kOwnRows, thread, threads);
-  for (int t = duty.from; t < duty.to; ++t)
-    isa_.quantise(m_.mixed.get() + (size_t)t * next.inputs, next.inputs, next.format, next.group,
-                  duty.acts, t);
-  lap(thread, kNorm);
-  if (!duty.alone) pass(thread, threads);
-  return duty.acts;
-}
-
-void Step::multiply(const Linear& linear, const Acts& acts, int rows, const Epilogue& epilogue,
-                    const Linear* next, int thread, int threads) {
-  int panels = linear.outputs / kPanel;
-  const uint8_t* after = nullptr;
-  if (next)
-    after = next->panels + share(next->outputs / kPanel, thread, threads) * next->panel_bytes;
-  isa_.linear(linear, acts, rows, share(panels, thread, threads), share(panels, thread + 1, threads),
-              epilogue, after);
-}
-
-void Step::layer(int index, int thread, int threads) {
-  Layer& layer = m_.layers[index];
-  const Linear &qkv = layer.qkv.linear, &o = layer.o.linear, &gate_up = layer.gate_up.linear,
-               &down = layer.down.linear;
-  int rows = (int)ids_.size();
-  Epilogue into_stream = to_floats(Finish::add, m_.residual.get(), m_.hidden_width);
-
-  multiply(qkv, normed(layer.attn_norm.get(), qkv, thread, threads), rows,
-           to_floats(Finish::store, m_.qkv.get(), m_.qkv_width), &o, thread, threads);
-  lap(thread, kQkv);
-  pass(thread, threads);
-  if (thread == 0) next_item_.store(0, std::memory_order_relaxed);
-  rope(index, thread, threads);
-  lap(thread, kRope);
-  pass(thread, threads);
-  attend(index, thread);
-  if (split_) {
-    lap(thread, kAttention);
-    pass(thread, threads);
-    merge(thread, threads);
-  }
-  lap(thread, kAttention);
-  pass(thread, threads);
-  multiply(o, finished(o, thread, threads), rows, into_stream, &gate_up, thread, threads);
-  lap(thread, kO);
-  pass(thread, threads);
-
-  Epilogue gate = to_floats(Finish::gate, m_.mixed.get(), m_.ffn_width);
-  if (down.format == Format::bf16) {
-    gate.half = reinterpret_cast<uint16_t*>(m_.inner.view.values);
-    gate.half_stride = m_.inner.view.stride / 2;
-  }
-  multiply(gate_up, normed(layer.ffn_norm.get(), gate_up, thread, threads), rows, gate, &down, thread,
-           threads);
-  lap(thread, kGateUp);
-  pass(thread, threads);
-  const Linear& after =
-      index + 1 < m_.shape.layers ? m_.layers[index + 1].qkv.linear : m_.head.linear;
-  multiply(down, finished(down, thread, threads), rows, into_stream, &after, thread, threads);
-  lap(thread, kDown);
-  pass(thread, threads);
-}
-
-void Step::rope(int index, int thread, int threads) {
-  Layer& layer = m_.layers[index];
-  const Geometry& g = m_.cache_shape;
-  RopeWork work = {&g,
-                   m_.qkv.get(),
-                   (size_t)m_.qkv_width,
-                   m_.turns.get(),
-                   layer.q_norm.get(),
-                   layer.k_norm.get(),
-                   m_.shape.eps,
-                   m_.queries.get(),
-                   m_.cache.get() + index * m_.layer_stride};
-  int heads = g.heads + 2 * g.kv_heads;
-  int64_t all = (int64_t)ids_.size() * heads;
-  for (int i = share(all, thread, threads); i < share(all, thread + 1, threads); ++i) {
-    int token = i / heads;
-    const Row& row = rows_[row_of_[token]];
-    isa_.rope(work, token, i % heads, m_.slots.table(row.slot), positions_[token], row.queries == 1,
-              token + 1 == row.first_token + row.queries);
-  }
-}
-
-void Step::attend(int index, int thread) {
-  const Linear& next = m_.layers[index].o.linear;
-  bool half = next.format == Format::bf16;
-  AttentionWork work = {};
-  work.geometry = &m_.cache_shape;
-  work.queries = m_.queries.get();
-  work.cache = m_.cache.get() + index * m_.layer_stride;
-  work.window = m_.shape.window;
-  work.scale = score_scale(m_.shape.head_dim);
-  work.scratch = m_.workspaces[thread]->attention.get();
-  work.partial = split_ ? m_.partial.get() : nullptr;
-  work.partial_chunks = partial_chunks_;
-  work.out = half ? nullptr : m_.mixed.get();
-  work.out_stride = m_.attn_width;
-  work.half = half ? reinterpret_cast<uint16_t*>(m_.inner.view.values) : nullptr;
-  work.half_stride = m_.inner.view.stride / 2;
-  int at = next_item_.fetch_add(1, std::memory_order_relaxed), count = (int)items_.size();
-  while (at < count) {
-    const Item& item = items_[at];
-    int next = next_item_.fetch_add(1, std::memory_order_relaxed);
-    work.next_table = nullptr;
-    if (next < count) {
-      const Item& after = items_[next];
-      work.next_table = m_.slots.table(rows_[after.row].slot);
-      work.next_kv_head = after.kv_head;
-      work.next_chunk = after.chunk;
-      work.next_position = positions_[after.token + after.tokens - 1];
-    }
-    work.table = m_.slots.table(rows_[item.row].slot);
-    work.token = item.token;
-    work.tokens = item.tokens;
-    work.position = positions_[item.token];
-    work.kv_head = item.kv_head;
-    work.kv_heads = item.kv_heads;
-    work.chunk = item.chunk;
-    work.chunks = item.chunks;
-    isa_.attend(work);
-    at = next;
-  }
-}
-
-void Step::merge(int thread, int threads) {
-  const Geometry& g = m_.cache_shape;
-  size_t chunk_size = g.width + kTile;
-  bool half = m_.layers[0].o.linear.format == Format::bf16;
-  int64_t all = (int64_t)ids_.size() * g.heads;
-  for (int i = share(all, thread, threads); i < share(all, thread + 1, threads); ++i) {
-    int token = i / g.heads, head = i % g.heads;
-    int begin = first_chunk(positions_[rows_[row_of_[token]].first_token]);
-    int end = positions_[token] / kChunk + 1;
-    MergeWork work = {&g, m_.partial.get() + ((size_t)i * partial_chunks_ + begin) * chunk_size,
-                      end - begin, nullptr, nullptr};
-    if (half)
-      work.half = reinterpret_cast<uint16_t*>(m_.inner.view.values + token * m_.inner.view.stride) +
-                  head * g.head_dim;
-    else
-      work.out = m_.mixed.get() + (size_t)token * m_.attn_width + head * g.head_dim;
-    isa_.merge(work);
-  }
-}
-
-void Step::outputs(int thread, int threads) {
-  const Linear& head = m_.head.linear;
-  int count = (int)outputs_.size();
-  Duty duty = this->duty(m_.acts, head, count, kOwnOutputs, thread, threads);
-  for (int i = duty.from; i < duty.to; ++i)
-    norm_row(m_.norm.get(), head, duty.acts, outputs_[i], i, thread);
-  lap(thread, kNorm);
-  if (!duty.alone) pass(thread, threads);
-  Epilogue pick = to_floats(Finish::pick, logits_, m_.shape.vocab);
-  pick.best = thread_best_[thread].data();
-  multiply(head, duty.acts, count, pick, &m_.layers[0].qkv.linear, thread, threads);
-  lap(thread, kHead);
-}
-
-void Step::choose(int thread) {
-  for (;;) {
-    int at = next_row_.fetch_add(1, std::memory_order_relaxed);
-    if (at >= (int)sampling_.size()) return;
-    chosen_->counts[at] = choose_row(sampling_[at], thread);
-  }
+  return best;
 }
 
 // Draws a token behind each query token of interest for as long as the drafts are what was drawn.
@@ -440,9 +218,7 @@ int Step::choose_row(int index, int thread) {
   int output = first_output_[index], known = slot.known, count = 0;
   const int32_t* drafts = m_.slots.ids(row.slot) + known;
   for (; count <= row.drafts; ++count, ++output) {
-    Best best = thread_best_[0][output];
-    for (size_t t = 1; t < thread_best_.size(); ++t)
-      if (thread_best_[t][output].value > best.value) best = thread_best_[t][output];
+    Best best = best_of(output);
     const float* logits = logits_ ? logits_ + (size_t)output * m_.shape.vocab : nullptr;
     ChooseWork work = {logits,
                        m_.workspaces[thread]->choice.get(),

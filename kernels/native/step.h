@@ -1,7 +1,7 @@
 // One step: every layer for all its rows, and the tokens they choose.
 #pragma once
 
-#include <atomic>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,13 +9,7 @@
 
 namespace native {
 
-// Parts of a step whose time is counted.
-enum Phase { kEmbed, kNorm, kQkv, kRope, kAttention, kO, kGateUp, kDown, kHead, kChoose, kWait, kPhases };
-
-// Seconds of a steady clock.
-double now();
-
-class Step {
+class Step : public Job, public std::enable_shared_from_this<Step> {
  public:
   explicit Step(Model& model);
 
@@ -23,11 +17,10 @@ class Step {
   bool run(const Rows& rows, const Chosen& chosen);
   // Compute the rows and give the logits behind each token, [tokens][vocab]; nothing is chosen.
   bool run(const Rows& rows, float* logits);
-  // Log-probabilities behind tokens of the last step. False: nothing was done, model.error says why.
-  bool score(const Scores& scores);
+  // Scores [first, first + count) behind tokens of the step before, which was another.
+  void score(const Scores& scores, int first, int count);
 
-  bool timed = false;
-  double seconds[kPhases] = {};  // of the first thread, while timed
+  void work(Walk& walk) override;
 
  private:
   struct Row {
@@ -38,44 +31,53 @@ class Step {
   struct Item {
     int32_t row, token, tokens, kv_head, kv_heads, chunk, chunks;
   };
+  // What a linear multiplies: rows that are there already, or, where there is a norm or values, those
+  // that each thread makes of them for itself.
+  struct Input {
+    Acts acts;
+    const Linear* linear;
+    int rows;
+    bool own;
+    const float* norm;
+    const float* values;
+    const int32_t* tokens;  // of the residual stream; null: all
+  };
 
   bool prepare(const Rows& rows, bool every);
   bool check(const Row& row, int32_t length);
   void place_tokens(const Rows& rows);
   void plan_attention();
   void add_items(int row, bool by_head, bool by_chunk);
+  void deal_items();
   int first_chunk(int position) const;
   void start();
 
-  static void enter(void* step, int thread, int threads);
-  static void enter_score(void* step, int thread, int threads);
-  void score(int thread, int threads);
-  void work(int thread, int threads);
-  void embed(int thread, int threads);
-  void layer(int index, int thread, int threads);
-  void rope(int index, int thread, int threads);
-  void attend(int index, int thread);
-  void merge(int thread, int threads);
-  void outputs(int thread, int threads);
-  void choose(int thread);
+  void score(Walk& walk);
+  void embed(Walk& walk);
+  void embed_token(int token);
+  void layer(Walk& walk, int index);
+  void rope(Walk& walk, int index);
+  void attend(Walk& walk, int index);
+  void attend_item(AttentionWork& work, const Item& item, const Item* next) const;
+  void merge(Walk& walk);
+  void merge_head(int index) const;
+  void outputs(Walk& walk);
+  void choose(Walk& walk);
   int choose_row(int index, int thread);
+  Best best_of(int output) const;
   void report(const Row& row, int output, int32_t id);
 
-  struct Duty {
-    bool alone;
-    int from, to;
-    Acts acts;
-  };
-
-  Duty duty(ActsBuffer& shared, const Linear& next, int rows, int few, int thread, int threads);
-  void norm_row(const float* norm, const Linear& next, const Acts& acts, int token, int row,
-                int thread);
-  Acts normed(const float* norm, const Linear& next, int thread, int threads);
-  Acts finished(const Linear& next, int thread, int threads);
-  void multiply(const Linear& linear, const Acts& acts, int rows, const Epilogue& epilogue,
-                const Linear* next, int thread, int threads);
-  void pass(int thread, int threads);
-  void lap(int thread, Phase phase);
+  Input input(ActsBuffer& shared, const Linear& next, int rows, int few) const;
+  Input normed(Walk& walk, const float* norm, const Linear& next, const int32_t* tokens, int rows,
+               int few);
+  Input finished(Walk& walk, const Linear& next);
+  void share_out(Walk& walk, const Input& input);
+  void make_row(const Input& input, const Acts& acts, int row, int thread) const;
+  void multiply(Walk& walk, const Linear& linear, const Input& input, const Epilogue& epilogue,
+                const Linear* next);
+  void multiply_few(Walk& walk, const Linear& linear, const Input& input, const Epilogue& epilogue,
+                    const Linear* next, int each);
+  void lap(Walk& walk, Phase phase);
 
   Model& m_;
   const Isa& isa_;
@@ -89,11 +91,13 @@ class Step {
   const Chosen* chosen_ = nullptr;
   float* logits_ = nullptr;
   const Scores* scores_ = nullptr;
-  int scored_ = 0;  // scores that were computed before these
+  int first_score_ = 0;
   bool split_ = false;  // attention by chunk, merged afterwards
   int partial_chunks_ = 0;
-  std::atomic<int> next_item_{0}, next_row_{0};
-  double since_ = 0;
+  double since_ = 0, waited_ = 0;
 };
+
+// Log-probabilities behind tokens of the last step. False: nothing was done, model.error says why.
+bool score(Model& model, const Scores& scores);
 
 }  // namespace native
