@@ -42,7 +42,7 @@ struct Counting : Job {
   }
 
   void compute(const Walk& walk, int phase) {
-    if (phase || walk.thread > 1) return;
+    if (phase) return;
     if (walk.thread == 1) held.store(true);
     const std::atomic<bool>& wanted = walk.thread == 1 ? over : held;
     while (!wanted.load()) sched_yield();

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
-from anyio.testing import wait_all_tasks_blocked
 
 from optimist.actors.worker.own_thread import OwnThread
 
@@ -87,7 +86,7 @@ async def test_stopping_finishes_what_has_begun_and_leaves_the_rest() -> None:
             pass
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(thread.stop)
-            await wait_all_tasks_blocked()
+            await anyio.wait_all_tasks_blocked()
             bench.open.set()
         assert thread.take() == 10
     assert bench.begun == [1]
