@@ -36,7 +36,7 @@ def run_directory() -> Iterator[Path]:
     roots = _roots()
     for root in roots:
         clear_dead(root)
-    path, lock = _locked(_first_usable(roots))
+    path, lock = _first_locked(roots)
     try:
         yield path
     finally:
@@ -70,14 +70,20 @@ def _roots() -> tuple[Path, ...]:
     return tuple(dict.fromkeys(Path(place) for place in places))
 
 
-def _first_usable(roots: tuple[Path, ...]) -> Path:
+def _first_locked(roots: tuple[Path, ...]) -> tuple[Path, int]:
+    """A locked directory in the first of these places in which one can be made."""
+    tried = []
     for root in roots:
-        short = len(os.fsencode(root)) + 1 + _NAME_BYTES + _LONGEST <= MAX_PATH
-        if short and root.is_dir() and os.access(root, os.W_OK | os.X_OK):
-            return root
+        if len(os.fsencode(root)) + 1 + _NAME_BYTES + _LONGEST > MAX_PATH:
+            tried.append(f"{root} (too long)")
+            continue
+        try:
+            return _locked(root)
+        except OSError as error:
+            tried.append(f"{root} ({(error.strerror or type(error).__name__).lower()})")
     raise ConfigError(
         "run directory: expected a writable directory with a path of at most "
-        f"{MAX_PATH - 1 - _NAME_BYTES - _LONGEST} bytes, tried {', '.join(map(str, roots))}"
+        f"{MAX_PATH - 1 - _NAME_BYTES - _LONGEST} bytes, tried {', '.join(tried)}"
     )
 
 

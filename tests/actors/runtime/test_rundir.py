@@ -107,3 +107,12 @@ def test_no_place_at_all_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> 
     refusal = pytest.raises(ConfigError, match="run directory: expected a writable directory")
     with refusal, run_directory():
         pass
+
+
+def test_a_place_where_nothing_can_be_made_is_passed_over(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/proc")
+    monkeypatch.setattr("tempfile.tempdir", str(root))
+    with run_directory() as path:
+        assert path.parent == root
