@@ -6,9 +6,7 @@ other process is gone, or has let go.
 
 from __future__ import annotations
 
-import select
 import socket
-import time
 from collections import deque
 from typing import TypeVar
 
@@ -33,7 +31,7 @@ class Wire(Inbox[M]):
     """One end of a socketpair. accepts: what may come from the other end.
 
     The socket belongs to the Wire from here on: it is made non-blocking, and closed by `close`.
-    One task receives. The blocking forms are for a process that has no event loop yet.
+    One task receives.
     """
 
     def __init__(
@@ -116,22 +114,6 @@ class Wire(Inbox[M]):
             await self.wait()
         return message
 
-    def receive_blocking(self, timeout: float | None = None) -> M:
-        """As `receive`, without an event loop. Raises TimeoutError after so many seconds."""
-        limit = None if timeout is None else time.monotonic() + timeout
-        while (message := self.receive_nowait()) is None:
-            if self._ended:
-                raise EndOfInbox(self._name)
-            self._poll(select.POLLIN, limit)
-        return message
-
-    def send_blocking(self, message: ActorMessage, timeout: float | None = None) -> None:
-        """`send`, then wait until it has left. Raises TimeoutError after so many seconds."""
-        limit = None if timeout is None else time.monotonic() + timeout
-        self.send(message)
-        while self._write():
-            self._poll(select.POLLOUT, limit)
-
     def close(self) -> None:
         """Let go. The other end sees the end of the stream, unless a forked process holds on to it."""
         self._ended = True
@@ -181,10 +163,3 @@ class Wire(Inbox[M]):
             except OSError:
                 self._outgoing.clear()
         return bool(self._outgoing)
-
-    def _poll(self, event: int, limit: float | None) -> None:
-        left = None if limit is None else limit - time.monotonic()
-        poll = select.poll()
-        poll.register(self._socket, event)
-        if not poll.poll(None if left is None else max(0.0, left) * 1000):
-            raise TimeoutError(f"{self._name}: the other end said nothing in time")

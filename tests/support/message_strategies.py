@@ -24,7 +24,6 @@ from optimist.messages.results import Logprobs, PromptScores, StepResult
 from optimist.messages.slots import BlockDelta, PrefillRows, Sampling
 
 INTS = st.integers(-(2**63), 2**63 - 1)
-IDS = st.integers(0, 2**31 - 1)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 TEXT = st.text(max_size=20)
 

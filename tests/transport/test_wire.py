@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import socket
-import threading
 
 import anyio
 import anyio.lowlevel
 import pytest
 
 from optimist.messages.codec import encode
-from optimist.messages.control import Beat, Hello, Stop
+from optimist.messages.control import Beat, Stop
 from optimist.messages.errors import MailboxFull, MessageError
 from optimist.transport.base import EndOfInbox
 from optimist.transport.wire import MAX_WIRE_BYTES, Wire
@@ -181,32 +180,5 @@ def test_an_end_that_does_not_read_refuses_more_than_the_limit() -> None:
             one.send(beat(number, "x" * 500))
     with pytest.raises(MessageError, match="Beat of at most 1000 bytes"):
         one.send(beat(1, "x" * 2000))
-    one.close()
-    other.close()
-
-
-def test_the_blocking_forms_work_without_a_loop() -> None:
-    one, end = socket.socketpair()
-    wire: Wire[Hello | Beat] = Wire(end, (Hello, Beat))
-    other: Wire[Beat] = Wire(one, (Beat,), max_bytes=8 * 2**20)
-    with pytest.raises(TimeoutError):
-        wire.receive_blocking(0.01)
-    long = beat(1, "x" * 900_000)
-    thread = threading.Thread(target=other.send_blocking, args=(long, 20))
-    thread.start()
-    assert wire.receive_blocking(20) == long
-    thread.join()
-    other.close()
-    with pytest.raises(EndOfInbox):
-        wire.receive_blocking(20)
-    wire.close()
-
-
-async def test_what_is_left_after_a_blocking_receive_is_there_for_the_loop() -> None:
-    one, other = pair()
-    for number in range(3):
-        one.send(beat(number))
-    assert other.receive_blocking(20) == beat(0)
-    assert [await other.receive(), await other.receive()] == [beat(1), beat(2)]
     one.close()
     other.close()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -59,11 +60,12 @@ def belongings() -> Belongings:
     when its name holds our process id, or says that it is ours.
     """
     root = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+    ours = re.compile(rf"optimist|(?<!\d){os.getpid()}(?!\d)")
     shared = (path.name for path in Path("/dev/shm").glob("*"))
     return Belongings(
         descriptors=frozenset(_descriptors()),
         children=frozenset(_children()),
-        shared_memory=frozenset(n for n in shared if str(os.getpid()) in n or "optimist" in n),
+        shared_memory=frozenset(filter(ours.search, shared)),
         sockets=frozenset(str(path) for path in root.glob("optimist-*")),
     )
 
