@@ -1,4 +1,7 @@
-"""Three type checkers accept the right uses of the contract and report each wrong one."""
+"""Three type checkers accept the right uses of the contract and report each wrong one.
+
+contract: lengths and bounds. union: exact and optimistic plans, batches, metadata, and their consumers.
+"""
 
 from __future__ import annotations
 
@@ -8,41 +11,49 @@ import sys
 from pathlib import Path
 
 import pytest
+from house import ROOT
 
-ROOT = Path(__file__).parents[2]
-CONTRACT = Path("tests/typing/contract")
 BIN = Path(sys.executable).parent
-FILES = [str(CONTRACT / "good.py"), str(CONTRACT / "misuse.py")]
+HERE = Path("tests/typing")
+PLANTED = {"contract": 20, "union": 50}
+"""folders, and how many misuses each has at least"""
+
+FILES = [str(HERE / folder / file) for folder in PLANTED for file in ("good.py", "misuse.py")]
 CHECKERS = {
-    "mypy": [str(BIN / "mypy"), "--strict", "--no-incremental", *FILES],
-    "pyright": [str(BIN / "pyright"), "--pythonpath", sys.executable, "-p", str(CONTRACT)],
-    "ty": [
-        *(str(BIN / "ty"), "check", "--output-format", "concise", "--python", sys.executable),
-        *FILES,
-    ],
+    "mypy": ["mypy", "--strict", "--no-incremental", *FILES],
+    "pyright": ["pyright", "--pythonpath", sys.executable, "-p", str(HERE)],
+    "ty": ["ty", "check", "--output-format", "concise", "--python", sys.executable, *FILES],
 }
 
 
 @pytest.fixture(scope="module", params=CHECKERS)
 def errors(request: pytest.FixtureRequest) -> dict[str, set[int]]:
     """Of each file, the lines with an error in the checker's opinion."""
-    command = CHECKERS[request.param]
+    program, *arguments = CHECKERS[request.param]
+    command = [str(BIN / program), *arguments]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False
     )
     assert done.returncode == 1, done.stdout + done.stderr
-    found: dict[str, set[int]] = {"good.py": set(), "misuse.py": set()}
-    for name, line in re.findall(r"(\w+\.py):(\d+)(?::\d+)?:? (?:- )?error", done.stdout):
-        found[name].add(int(line))
+    found: dict[str, set[int]] = {file: set() for file in FILES}
+    for file, line in re.findall(
+        rf"({HERE}/\w+/\w+\.py):(\d+)(?::\d+)?:? (?:- )?error", done.stdout
+    ):
+        found[file].add(int(line))
     return found
 
 
-def test_right_uses_pass(errors: dict[str, set[int]]) -> None:
-    assert errors["good.py"] == set()
+@pytest.mark.parametrize("folder", PLANTED)
+def test_right_uses_pass(errors: dict[str, set[int]], folder: str) -> None:
+    assert errors[f"{HERE}/{folder}/good.py"] == set()
 
 
-def test_every_planted_misuse_is_reported_and_nothing_else(errors: dict[str, set[int]]) -> None:
-    lines = (ROOT / CONTRACT / "misuse.py").read_text().splitlines()
+@pytest.mark.parametrize("folder", PLANTED)
+def test_every_planted_misuse_is_reported_and_nothing_else(
+    errors: dict[str, set[int]], folder: str
+) -> None:
+    file = f"{HERE}/{folder}/misuse.py"
+    lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
     planted = {at for at, line in enumerate(lines, 1) if "# BAD" in line}
-    assert len(planted) > 20
-    assert errors["misuse.py"] == planted
+    assert len(planted) > PLANTED[folder]
+    assert errors[file] == planted
