@@ -25,6 +25,8 @@ PROPOSERS: dict[str, dict[str, Any]] = {
 PAIRS = 5
 """times that each task is given to both engines, in turn"""
 
+TEMPERATURES = (0.0, 0.7, 1.0)
+
 TOKENS = 400
 """of an answer at most"""
 
@@ -41,8 +43,16 @@ class Task(NamedTuple):
 
 
 async def measure(options: dict[str, Any]) -> dict[str, Any]:
-    """For each proposer: tokens a second against none, on each task. options: of an Engine, such as model."""
-    return {name: await _against_none(own, options) for name, own in PROPOSERS.items()}
+    """For each proposer: tokens a second against none, on each task; of the one that drafts on the
+    device, drafts accepted beside the optimum, by temperature. options: of an Engine, such as model.
+    """
+    from optimist.bench.optimum import measure as beside_optimum
+
+    found = {name: await _against_none(own, options) for name, own in PROPOSERS.items()}
+    for temperature in TEMPERATURES:
+        made = await beside_optimum("self-draft", options, temperature)
+        found.setdefault("self-draft", {})[f"temperature_{temperature:g}"] = made
+    return found
 
 
 async def _against_none(own: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
