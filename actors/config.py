@@ -29,12 +29,16 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     model: path of a GGUF file or of a Hugging Face folder. dtype: of weights and KV cache.
     quant: of weights, see optimist.models.quantisation. threads: that compute, None is one for each
-    processor. kv_blocks: KV blocks, None sizes them from kv_memory_mb.
+    processor. kv_blocks: KV blocks, None sizes them from kv_memory_mb; if that
+    is None too, it is 512 on a CPU, and on a GPU all that is free but reserve_mb.
     max_model_len: None is the model's own. executor_options: for a `module:Class` executor, as JSON.
     draft_wait: how long a step waits for drafts at most, as a share of the time that steps take.
     proposer: `self-draft` or `draft-model`, which draft on the device; `none`: drafts, if any, come
     from the host. draft_layers: of the model, for self-draft; None is a quarter of them. draft_model:
     path of another model with the same vocabulary, for draft-model.
+    device: `cpu`, `cuda`, `cuda:N`, or `auto`, a GPU where torch sees one. kv_dtype: of the KV cache, auto is
+    dtype; `fp8` needs the triton executor. reserve_mb: of a GPU's memory, left free beside weights,
+    cache and what a step takes. graphs: capture steps of decode rows on a GPU. most_drafts: of a row, that graphs have room for.
     verify: how drafts are judged: compared with the `sample` at their place, so that seeded output does
     not depend on them, or by `rejection` sampling, one by one or as a `block`, where it does.
     """
@@ -45,7 +49,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     quant: Literal["none", "int8", "int4", "auto"] = "none"
     block_size: Count = 16
     kv_blocks: Count | None = None
-    kv_memory_mb: Count = 512
+    kv_memory_mb: Count | None = None
     max_slots: Count = 64
     max_model_len: Count | None = None
     max_batch_tokens: Count = 2048
@@ -56,6 +60,11 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     draft_model: str = ""
     verify: Literal["sample", "rejection", "block"] = "sample"
     executor_options: dict[str, int | float | str | bool] = {}
+    device: str = "auto"
+    kv_dtype: Literal["auto", "fp8"] = "auto"
+    reserve_mb: Annotated[int, msgspec.Meta(ge=0)] = 1024
+    graphs: bool = True
+    most_drafts: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from optimist.actors.config import EngineConfig, ProposerConfig, WorkerConfig
+from optimist.actors.config import EngineConfig, ProposerConfig, WorkerConfig, most_drafts
 from optimist.actors.proposer.kinds import kind_of
 from optimist.messages.errors import ConfigError
 
@@ -31,9 +31,13 @@ def plan_kind(config: EngineConfig) -> PlanKind:
 
 
 def worker_config(config: EngineConfig) -> WorkerConfig:
-    """What the worker is told: its own part, and who drafts on the device."""
-    proposer = config.proposer.proposer if kind_of(config.proposer.proposer) == "device" else "none"
-    return msgspec.structs.replace(config.worker, proposer=proposer)
+    """What the worker is told: its own part, who drafts on the device, and how much is drafted."""
+    name = config.proposer.proposer
+    return msgspec.structs.replace(
+        config.worker,
+        proposer=name if kind_of(name) == "device" else "none",
+        most_drafts=0 if name == "none" else most_drafts(config.proposer.draft_tokens),
+    )
 
 
 def check_contract(config: EngineConfig) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, get_args
 
+import atlas
 import bound_picture
 import bound_readers
 import msgspec
@@ -234,6 +235,9 @@ PARTS: dict[str, Callable[[], str]] = {
     "comparison": lambda: table(*performance_table.comparison()),
     "phases": lambda: table(*performance_table.phases()),
     "quality": lambda: table(*performance_table.quality()),
+    "kernel-axes": lambda: atlas.axes(table),
+    "kernel-operators": lambda: atlas.operators(table),
+    "kernel-resources": lambda: atlas.resources(table),
 }
 
 PICTURES: dict[str, Callable[[], str]] = {"length-contract.svg": bound_picture.picture}

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from optimist.kernels import (
     advance,
     kv_write,
+    linear,
     paged_attention,
     place,
     rms_norm,
@@ -18,6 +20,7 @@ from optimist.kernels import (
     silu_and_mul,
     verify,
 )
+from optimist.kernels.linear import Linear
 from optimist.kernels.place import Placed
 from optimist.kernels.sampling import Rows
 from optimist.kernels.triton_interpreter import interpret, missing, quiet
@@ -26,14 +29,20 @@ from optimist.messages.errors import ConfigError
 
 
 class Kernels(NamedTuple):
-    """The operators, named and called as in their folders. What `prepare` makes, `paged_attention` takes."""
+    """The operators, named and called as in their folders. What `prepare` makes, `paged_attention` takes.
+
+    pack, pack_head: make a layer of weight and bias; the second decides between tokens. kv_dtype: of the KV
+    cache, None is the network's. captured: whether what they launch depends on bounds alone.
+    """
 
     name: str
+    pack: Callable[[Tensor, Tensor | None], Linear]
+    pack_head: Callable[[Tensor, Tensor | None], Linear]
     rms_norm: Callable[[Tensor, Tensor, float], Tensor]
     add_rms_norm: Callable[[Tensor, Tensor, Tensor, float], Tensor]
     rope_: Callable[[Tensor, Tensor, Tensor], Tensor]
     silu_and_mul: Callable[[Tensor], Tensor]
-    kv_write: Callable[[Tensor, Tensor, Tensor], None]
+    kv_write: Callable[..., None]
     prepare: Callable[..., Any]
     paged_attention: Callable[..., Tensor]
     place: Callable[..., Placed]
@@ -44,10 +53,14 @@ class Kernels(NamedTuple):
     compare: Callable[[Tensor, Places], Verified]
     reject: Callable[..., Verified]
     block: Callable[..., Verified]
+    kv_dtype: torch.dtype | None = None
+    captured: bool = False
 
 
 TORCH = Kernels(
     name="torch",
+    pack=linear.pack,
+    pack_head=linear.pack,
     rms_norm=rms_norm.rms_norm,
     add_rms_norm=rms_norm.add_rms_norm,
     rope_=rope.rope_,
@@ -66,9 +79,10 @@ TORCH = Kernels(
 )
 
 
-def triton_kernels(device: str) -> Kernels:
+def triton_kernels(device: str, *, quant: str = "none", kv_dtype: str = "auto") -> Kernels:
     """The same in Triton: compiled for a GPU, interpreted on a `cpu`, slowly.
 
+    quant, kv_dtype: as in WorkerConfig; weights of few bits are rounded here, whatever the file has.
     Raises ConfigError where Triton is not installed, or was loaded to compile and should interpret.
     """
     if why := missing():
@@ -77,9 +91,13 @@ def triton_kernels(device: str) -> Kernels:
         interpret()
     else:
         quiet()
-    from optimist.kernels import triton_operators
+    from optimist.kernels import triton_narrow, triton_operators
 
-    return Kernels(
+    found = TORCH._replace(
         name="triton",
-        **{name: getattr(triton_operators, name) for name in Kernels._fields if name != "name"},
+        captured=True,
+        **{name: getattr(triton_operators, name) for name in triton_operators.__all__},
     )
+    if quant in ("int8", "int4"):
+        found = triton_narrow.quantised(found, quant)
+    return triton_narrow.cached_narrowly(found, device) if kv_dtype == "fp8" else found

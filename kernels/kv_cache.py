@@ -10,16 +10,21 @@ SPARE_BLOCKS = 2
 
 
 def allocate(
-    layers: int, kv_heads: int, blocks: int, block_size: int, head_dim: int, dtype: torch.dtype
+    layers: int,
+    kv_heads: int,
+    blocks: int,
+    block_size: int,
+    head_dim: int,
+    dtype: torch.dtype,
+    device: torch.device | None = None,
 ) -> Tensor:
     """A cache [layers, 2G, blocks + 2, P, D]: keys of all heads, then values, as attention reads them.
 
     Only the null block is written here. `clear` a block before a row gets it: masked positions are
     multiplied by zero, which takes a NaN that another request left there for no zero.
     """
-    cache = torch.empty(
-        (layers, 2 * kv_heads, blocks + SPARE_BLOCKS, block_size, head_dim), dtype=dtype
-    )
+    shape = (layers, 2 * kv_heads, blocks + SPARE_BLOCKS, block_size, head_dim)
+    cache = torch.empty(shape, dtype=dtype, device=device)
     clear(cache, (null_block(cache),))
     return cache
 

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from optimist.kernels.card import wide
 from optimist.kernels.kv_cache import allocate
-from optimist.kernels.linear import pack
 from optimist.kernels.metadata import Metadata
 from optimist.models.llama import Layer, Llama, Weights
 
@@ -21,13 +20,14 @@ class DraftHead:
 
     def __init__(self, target: Llama, weights: Weights) -> None:
         self.target = target
-        self._fuse = pack(weights.take("fuse"))
+        self._fuse = target.kernels.pack(weights.take("fuse"), None)
         self._layer = Layer(target.config, weights, target.dtype, "layers.0.", target.kernels)
 
     def allocate_cache(self, blocks: int, block_size: int) -> Tensor:
         """A KV cache of its one layer, [1, 2G, blocks + 2, P, D]."""
-        config, dtype = self.target.config, self.target.dtype
-        return allocate(1, config.num_kv_heads, blocks, block_size, config.head_dim, dtype)
+        config, target = self.target.config, self.target
+        heads, dim = config.num_kv_heads, config.head_dim
+        return allocate(1, heads, blocks, block_size, dim, target.kv_dtype, target.device)
 
     def forward(
         self, ids: Tensor, hidden: Tensor, positions: Tensor, cache: Tensor, metadata: Metadata

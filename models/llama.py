@@ -9,8 +9,9 @@ from torch import Tensor
 
 from optimist.kernels.card import wide
 from optimist.kernels.choice import TORCH, Kernels
+from optimist.kernels.device import upload
 from optimist.kernels.kv_cache import allocate
-from optimist.kernels.linear import Linear, pack
+from optimist.kernels.linear import Linear
 from optimist.kernels.metadata import Metadata
 from optimist.kernels.rope import rotations
 from optimist.models.config import ModelConfig
@@ -52,21 +53,23 @@ class Llama:
         self.config = config
         self.dtype = dtype
         self.kernels = kernels
-        turns, self._rope_scale = frequencies(config)
-        self._frequencies = torch.from_numpy(turns)
+        self.kv_dtype = kernels.kv_dtype or dtype
         self._embedding = weights.take("embed")
+        self.device = self._embedding.device
+        turns, self._rope_scale = frequencies(config)
+        self._frequencies = upload(turns, self.device)
         self._layers = [
             Layer(config, weights, dtype, f"layers.{i}.", kernels) for i in range(config.num_layers)
         ]
         self._norm = weights.take("norm").to(wide(dtype))
-        self._head = pack(self._embedding if config.tie_embeddings else weights.take("head"))
+        head = self._embedding if config.tie_embeddings else weights.take("head")
+        self._head = kernels.pack_head(head, None)
 
     def allocate_cache(self, blocks: int, block_size: int) -> Tensor:
         """A KV cache for `forward`, [layers, 2G, blocks + 2, P, D]: see kernels.kv_cache."""
         config = self.config
-        return allocate(
-            config.num_layers, config.num_kv_heads, blocks, block_size, config.head_dim, self.dtype
-        )
+        layers, heads, dim = config.num_layers, config.num_kv_heads, config.head_dim
+        return allocate(layers, heads, blocks, block_size, dim, self.kv_dtype, self.device)
 
     def forward(
         self, ids: Tensor, positions: Tensor, cache: Tensor, metadata: Metadata, last: Tensor
@@ -131,13 +134,13 @@ class Layer:
         )
         self._dtype = dtype
         self._attn_norm = weights.take(prefix + "attn_norm").to(wide(dtype))
-        self._qkv = pack(weights.take(*named), qkv_bias)
+        self._qkv = kernels.pack(weights.take(*named), qkv_bias)
         self._qk_norms = self._take_norms(weights, prefix)
         o_bias = weights.take(prefix + "o_bias") if config.output_bias else None
-        self._o: Linear = pack(weights.take(prefix + "o"), o_bias)
+        self._o: Linear = kernels.pack(weights.take(prefix + "o"), o_bias)
         self._ffn_norm = weights.take(prefix + "ffn_norm").to(wide(dtype))
-        self._gate_up = pack(weights.take(prefix + "gate", prefix + "up"))
-        self._down = pack(weights.take(prefix + "down"))
+        self._gate_up = kernels.pack(weights.take(prefix + "gate", prefix + "up"), None)
+        self._down = kernels.pack(weights.take(prefix + "down"), None)
 
     def _take_norms(self, weights: Weights, prefix: str) -> tuple[Tensor, Tensor] | None:
         if not self._config.qk_norm:

@@ -17,20 +17,23 @@ from optimist.models.source import WeightSource, open_source
 Progress = Callable[[str, int, int], None]
 """Told (what, done, total)."""
 
+CPU = torch.device("cpu")
+
 
 def load_model(
     path: str | Path,
     dtype: torch.dtype,
     progress: Progress | None = None,
     kernels: Kernels = TORCH,
+    device: torch.device = CPU,
 ) -> Llama:
-    """The network of a .gguf file or a Hugging Face folder, its weights in `dtype`, on these kernels.
+    """The network of a .gguf file or a Hugging Face folder, its weights in `dtype` on a device, on these kernels.
 
     progress: told ("weights", tensors read, tensors). Raises ModelError, naming the file and the
     tensor, when the file is damaged, unsupported, or has a tensor that the network does not take.
     """
     with open_source(path) as source, _one_thread():
-        weights = FileWeights(source, dtype, progress or (lambda what, done, total: None))
+        weights = FileWeights(source, dtype, progress or (lambda what, done, total: None), device)
         model = Llama(source.config, weights, dtype, kernels)
         weights.finish()
     return model
@@ -50,7 +53,14 @@ def _one_thread() -> Iterator[None]:
 class FileWeights:
     """Tensors of a file, converted piece by piece while a piece is in cache; each is taken once."""
 
-    def __init__(self, source: WeightSource, dtype: torch.dtype, progress: Progress) -> None:
+    def __init__(
+        self,
+        source: WeightSource,
+        dtype: torch.dtype,
+        progress: Progress,
+        device: torch.device = CPU,
+    ) -> None:
+        self._device = device
         self._source = source
         self._dtype = dtype
         self._progress = progress
@@ -69,7 +79,7 @@ class FileWeights:
                 out[first + start : first + start + len(piece)] = torch.from_numpy(piece)
             first += shape[0]
         self._progress("weights", self._total - len(self._left), self._total)
-        return out
+        return out.to(self._device)
 
     def finish(self) -> None:
         """Raise ModelError unless every tensor of the file has gone into the network."""

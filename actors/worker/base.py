@@ -79,7 +79,7 @@ class Executor(ABC):
     table. Positions, lengths and slots of KV follow from them there.
     """
 
-    asynchronous: ClassVar[bool] = False
+    asynchronous: bool = False
     takes: ClassVar[tuple[type[Batch], ...]] = (ExactBatch, OptimisticBatch)
     operators: ClassVar[tuple[Callable[..., Any], ...]] = ()
     limits: Limits

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from optimist.actors.config import WorkerConfig
-from optimist.kernels import triton_interpreter
+from optimist.kernels import gpus, triton_interpreter
 from optimist.kernels.native.library import missing
 from optimist.messages.errors import ConfigError
 
@@ -16,30 +16,51 @@ TILE = 16
 
 
 def executor_path(config: WorkerConfig) -> str:
-    """`module:Class` of the executor. Loads neither of them, and no torch.
+    """`module:Class` of the executor. Loads none of them, and torch only where there may be a GPU.
 
-    `auto` is native where its library was built and runs this dtype, block size and drafting, else torch.
-    Raises ConfigError for `native` without a library, for `triton` without Triton, and for a
-    quantisation that both torch and Triton would ignore.
+    `auto` is triton on a GPU that its kernels were checked for, torch on another; on a CPU native
+    where its library was built and runs this dtype, block size and drafting, else torch.
+    Raises ConfigError for `native` without a library or on a GPU, for `triton` without Triton, for a
+    quantisation or cache that the executor would ignore, and for a device that is not there.
     """
     name = config.executor
     if name not in ("auto", "native", "torch", "triton"):
         return name
+    # The native library is asked for by name on machines with a GPU too.
+    device = (
+        "cpu" if (name, config.device) == ("native", "auto") else gpus.chosen_device(config.device)
+    )
     if name == "auto":
-        name = "native" if _native_can(config) and not missing() else "torch"
+        name = _fastest(config, device)
+    _check_narrow(config, name)
     if name == "native":
+        if device != "cpu":
+            raise ConfigError(f"worker.executor: native computes on a CPU, got device {device}")
         if why := missing():
             raise ConfigError(f"worker.executor: {why}")
         return NATIVE
-    if config.quant not in ("none", "auto"):
-        raise ConfigError(
-            f"worker.quant: {config.quant} needs the native executor{_why_not(config)}"
-        )
     if name == "triton":
         if why := triton_interpreter.missing():
             raise ConfigError(f"worker.executor: {why}, or use executor torch")
         return TRITON
     return TORCH
+
+
+def _fastest(config: WorkerConfig, device: str) -> str:
+    if device != "cpu":
+        return gpus.kernels_for(device, gpus.found(), triton_interpreter.missing())[0]
+    return "native" if _native_can(config) and not missing() else "torch"
+
+
+def _check_narrow(config: WorkerConfig, name: str) -> None:
+    if config.quant not in ("none", "auto") and name == "torch":
+        raise ConfigError(
+            f"worker.quant: {config.quant} needs the native or the triton executor{_why_not(config)}"
+        )
+    if config.kv_dtype != "auto" and name != "triton":
+        raise ConfigError(
+            f"worker.kv_dtype: {config.kv_dtype} needs the triton executor, got {name!r}"
+        )
 
 
 def _native_can(config: WorkerConfig) -> bool:

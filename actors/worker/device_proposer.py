@@ -18,6 +18,7 @@ from optimist.actors.worker.torch_rows import Rows
 from optimist.actors.worker.torch_sampling import NOTHING, Earlier, SamplingState
 from optimist.actors.worker.torch_state import SlotState
 from optimist.actors.worker.torch_step import StepInput
+from optimist.kernels.device import upload
 from optimist.kernels.sampling import PROPOSAL, branch
 from optimist.messages.batches import Batch
 from optimist.messages.slots import OpenedSlot
@@ -92,18 +93,19 @@ class Drafter:
         """
         self.proposer.begin(round)
         drafts = np.zeros(0) if not round.most else round.rows.drafts
-        chosen = torch.zeros((drafts.size, round.most), dtype=torch.int64)
+        device = round.state.device
+        chosen = torch.zeros((drafts.size, round.most), dtype=torch.int64, device=device)
         proposal: Tensor | None = None
         for i in range(round.most):
             which = round.wanting(i)
             slots = round.rows.slots[which]
             logits = self.proposer.logits(round, i)
             ids, spread = self._draw(round, which, i, logits, chosen)
-            at = torch.from_numpy(which)
+            at = upload(which, device)
             chosen[:, i].index_copy_(0, at, ids)
-            round.state.write(torch.from_numpy(slots.astype(np.int64)), i + 1, ids)
+            round.state.write(upload(slots.astype(np.int64), device), i + 1, ids)
             if spread is not None:
-                places = torch.from_numpy(self._places(round)[which] + i)
+                places = upload(self._places(round)[which] + i, device)
                 if proposal is None:
                     proposal = spread.new_zeros((len(round.rows.places), spread.shape[1]))
                 proposal.index_copy_(0, places, spread)
@@ -122,7 +124,7 @@ class Drafter:
         slots, kernels = round.rows.slots[which], round.state.kernels
         if self._coupled and self._sampling.greedy(slots):
             return kernels.greedy(logits), None
-        at = torch.from_numpy(slots.astype(np.int64))
+        at = upload(slots.astype(np.int64), round.state.device)
         begin = round.state.computed.index_select(0, at).long() + 1
         earlier = self._earlier(slots, which, drafted, chosen)
         rows = self._sampling.rows(slots, begin + drafted, earlier)
@@ -137,5 +139,5 @@ class Drafter:
         counted = np.flatnonzero(self._sampling.penalised(slots))
         if not drafted or not counted.size:
             return NOTHING
-        before = chosen.index_select(0, torch.from_numpy(which[counted]))[:, :drafted]
+        before = chosen.index_select(0, upload(which[counted], chosen.device))[:, :drafted]
         return Earlier(np.repeat(counted, drafted), before.reshape(-1))

@@ -9,6 +9,7 @@ from torch import Tensor
 from optimist.actors.worker.base import Limits
 from optimist.actors.worker.device_proposer import DeviceProposer, Round
 from optimist.actors.worker.draft_pass import Indices, draft_pass
+from optimist.kernels.device import upload
 from optimist.messages.errors import ConfigError
 from optimist.messages.slots import OpenedSlot
 from optimist.models.config import ModelConfig
@@ -86,12 +87,12 @@ class DraftModel(DeviceProposer):
         which = round.wanting(drafted)
         one = np.ones_like(which)
         step = draft_pass(round.batch, round.rows, round.state, which, one, one + drafted)
-        every = torch.arange(which.size)
+        every = torch.arange(which.size, device=round.state.device)
         return self._model.forward(step.ids, step.positions, self._cache, step.metadata, every)
 
     def _pass(self, round: Round, which: Indices, queries: Indices, drafts: Indices) -> Tensor:
         queries, wanted = queries[which], drafts[which] > 0
         ahead = np.where(which < round.rows.num_decodes, 1, queries)
         step = draft_pass(round.batch, round.rows, round.state, which, queries, ahead)
-        last = torch.from_numpy((np.cumsum(queries) - 1)[wanted])
+        last = upload((np.cumsum(queries) - 1)[wanted], round.state.device)
         return self._model.forward(step.ids, step.positions, self._cache, step.metadata, last)

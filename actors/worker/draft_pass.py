@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from optimist.actors.worker.torch_rows import Rows, longest
 from optimist.actors.worker.torch_state import SlotState
 from optimist.actors.worker.torch_step import StepInput
+from optimist.kernels.device import upload
 from optimist.kernels.metadata import ExactMetadata, Metadata, OptimisticMetadata
 from optimist.messages.batches import Batch, ExactBatch
 from optimist.messages.lengths import ExactSeqLens, SeqLensUpperBound
@@ -27,10 +27,11 @@ def draft_pass(
     that the step's is: a pass knows no more about lengths than the step does.
     """
     offsets = np.concatenate(([0], np.cumsum(queries))).astype(np.int32)
-    slots = torch.from_numpy(rows.slots[which].astype(np.int64))
-    starts = torch.from_numpy(offsets.copy())
-    seq_lens = state.computed.index_select(0, slots) + torch.from_numpy(ahead.astype(np.int32))
-    row = torch.from_numpy(np.repeat(np.arange(which.size), queries))
+    device = state.device
+    slots = upload(rows.slots[which].astype(np.int64), device)
+    starts = upload(offsets.copy(), device)
+    seq_lens = state.computed.index_select(0, slots) + upload(ahead.astype(np.int32), device)
+    row = upload(np.repeat(np.arange(which.size), queries), device)
     # bound, sizing: columns of the block table to gather; device lengths choose among them
     table = state.block_table[:, : batch.max_blocks].index_select(0, slots)
     size = state.cache.shape[-2]

@@ -10,6 +10,7 @@ from optimist.actors.worker.base import Limits
 from optimist.actors.worker.device_proposer import DeviceProposer, Round
 from optimist.actors.worker.draft_pass import Indices, draft_pass
 from optimist.actors.worker.torch_step import StepInput
+from optimist.kernels.device import upload
 from optimist.models.draft_head import DraftHead
 
 
@@ -30,12 +31,13 @@ class HiddenStateHead(DeviceProposer):
         self._cache = head.allocate_cache(limits.num_blocks, limits.block_size)
         self.caches = (self._cache,)
         shape = (limits.max_slots, head.target.config.hidden_size)
-        self._states = head.target.embed(torch.zeros(1, dtype=torch.int64)).new_zeros(shape)
+        one = torch.zeros(1, dtype=torch.int64, device=self._cache.device)
+        self._states = head.target.embed(one).new_zeros(shape)
         self._going: Tensor | None = None
 
     def logits(self, round: Round, drafted: int) -> Tensor:
         which = round.wanting(drafted)
-        slots = torch.from_numpy(round.rows.slots[which].astype(np.int64))
+        slots = upload(round.rows.slots[which].astype(np.int64), self._cache.device)
         if not drafted:
             self._going = self._states.clone()
         assert self._going is not None
@@ -45,10 +47,10 @@ class HiddenStateHead(DeviceProposer):
 
     def observe(self, round: Round, step: StepInput, hidden: Tensor, rejected: Tensor) -> None:
         rows, state = round.rows, round.state
-        row = torch.from_numpy(np.repeat(np.arange(rows.slots.size), rows.queries))
+        row = upload(np.repeat(np.arange(rows.slots.size), rows.queries), state.device)
         ids = state.tokens_at(step.slots.index_select(0, row), step.positions + 1)
         x = self._head.forward(ids, hidden, step.positions, self._cache, step.metadata)
-        last = torch.from_numpy(rows.offsets[1:].astype(np.int64) - 1) - rejected
+        last = upload(rows.offsets[1:].astype(np.int64) - 1, state.device) - rejected
         self._states.index_copy_(0, step.slots, x.index_select(0, last))
 
     def _go_on(self, round: Round, which: Indices, slots: Tensor, drafted: int) -> None:

@@ -10,8 +10,15 @@ from optimist.models.config import ModelConfig
 MEGABYTE = 1 << 20
 
 
-def limits_of(config: WorkerConfig, model: ModelConfig, block_bytes: int) -> Limits:
-    """Sizes for this model. block_bytes: of a KV block over all layers.
+CPU_KV_MEMORY_MB = 512
+"""of the KV cache, where nobody says"""
+
+
+def limits_of(
+    config: WorkerConfig, model: ModelConfig, block_bytes: int, room: int | None = None
+) -> Limits:
+    """Sizes for this model. block_bytes: of a KV block over all layers. room: bytes for the KV cache where
+    config names no size; None is what a CPU gives.
 
     Raises ConfigError, naming the option, for one that cannot be.
     """
@@ -25,7 +32,7 @@ def limits_of(config: WorkerConfig, model: ModelConfig, block_bytes: int) -> Lim
             f"for, got {longest}"
         )
     return Limits(
-        num_blocks=_num_blocks(config, block_bytes, -(-longest // config.block_size)),
+        num_blocks=_num_blocks(config, block_bytes, -(-longest // config.block_size), room),
         block_size=config.block_size,
         max_slots=config.max_slots,
         max_model_len=longest,
@@ -34,9 +41,15 @@ def limits_of(config: WorkerConfig, model: ModelConfig, block_bytes: int) -> Lim
     )
 
 
-def _num_blocks(config: WorkerConfig, block_bytes: int, blocks_a_request: int) -> int:
+def _num_blocks(
+    config: WorkerConfig, block_bytes: int, blocks_a_request: int, room: int | None
+) -> int:
     if config.kv_blocks is None:
-        option, got = "kv_memory_mb", config.kv_memory_mb * MEGABYTE // block_bytes
+        if config.kv_memory_mb is not None:
+            room = config.kv_memory_mb * MEGABYTE
+        elif room is None:
+            room = CPU_KV_MEMORY_MB * MEGABYTE
+        option, got = "kv_memory_mb", room // block_bytes
     else:
         option, got = "kv_blocks", config.kv_blocks
     if got < config.max_slots:

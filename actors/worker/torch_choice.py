@@ -10,6 +10,7 @@ from torch import Tensor
 from optimist.actors.worker.torch_result import Chosen, Reported
 from optimist.actors.worker.torch_sampling import NOTHING, Earlier, SamplingState
 from optimist.kernels.choice import Kernels
+from optimist.kernels.device import upload
 from optimist.kernels.logprobs import logprobs
 from optimist.kernels.verify import Noise, Places, Verified
 
@@ -40,17 +41,17 @@ class Choice:
         owners = np.repeat(slots, np.diff(places.starts))
         alternatives = self._sampling.alternatives(owners)
         asked = np.flatnonzero(alternatives >= 0)
-        raw = logits.index_select(0, torch.from_numpy(asked)) if asked.size else None
+        raw = logits.index_select(0, upload(asked, logits.device)) if asked.size else None
         verified = self._verify(owners, places, positions, logits, proposal)
-        within = torch.arange(len(owners)) - torch.from_numpy(places.starts).index_select(
-            0, places.row
-        )
+        starts = upload(places.starts, logits.device)
+        within = torch.arange(len(owners), device=logits.device)
+        within = within - starts.index_select(0, places.row)
         valid = within <= verified.accepted.index_select(0, places.row)
         self._sampling.chosen(owners, verified.ids, valid)
         if raw is None:
             return Chosen(slots, generations, places, verified)
         counts = alternatives[asked]
-        ids = verified.ids.index_select(0, torch.from_numpy(asked))
+        ids = verified.ids.index_select(0, upload(asked, logits.device))
         found = logprobs(raw, ids, int(counts.max()))
         reported = Reported(asked.astype(np.int32), counts, found)
         return Chosen(slots, generations, places, verified, reported)
@@ -86,4 +87,5 @@ def earlier_drafts(places: Places, counted: NDArray[np.bool_]) -> Earlier:
     where = np.repeat(np.arange(starts[-1]), before)
     within = np.arange(ends[-1]) - np.repeat(ends - before, before)
     source = np.repeat(np.repeat(starts[:-1], np.diff(starts)), before) + within
-    return Earlier(where, places.drafts.index_select(0, torch.from_numpy(source)))
+    drafts = places.drafts
+    return Earlier(where, drafts.index_select(0, upload(source, drafts.device)))

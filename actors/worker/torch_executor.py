@@ -11,7 +11,9 @@ from torch import Tensor
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Executor, Limits, Progress, RowDrafts
 from optimist.actors.worker.device_proposer import DeviceProposer, Drafter, Round
+from optimist.actors.worker.gpu_sizes import enough_memory, kv_room
 from optimist.actors.worker.prompt_scores import Asked, PromptWishes
+from optimist.actors.worker.step_graphs import StepGraphs, graph_keys
 from optimist.actors.worker.torch_choice import Choice
 from optimist.actors.worker.torch_limits import limits_of
 from optimist.actors.worker.torch_proposer import (
@@ -26,16 +28,23 @@ from optimist.actors.worker.torch_sampling import SamplingState
 from optimist.actors.worker.torch_state import SlotState
 from optimist.actors.worker.torch_step import StepInput, step_input
 from optimist.kernels.choice import TORCH, Kernels
+from optimist.kernels.device import Device, device_of, upload
+from optimist.kernels.gpus import chosen_device
 from optimist.kernels.logprobs import Report, logprobs
 from optimist.kernels.paged_attention import prepare
 from optimist.kernels.sync_check import checked_step
 from optimist.kernels.verify import Places
 from optimist.messages.batches import Batch
 from optimist.models.llama import Llama
+from optimist.models.loader import load_model
 from optimist.models.source import open_source
 
 HEAD_ROWS = 64
 """prompt tokens whose logits exist at once"""
+
+
+def unheard(what: str, done: int, total: int) -> None:
+    """Progress that nobody follows."""
 
 
 class TorchExecutor(Executor):
@@ -43,7 +52,7 @@ class TorchExecutor(Executor):
 
     model: the network, with its weights. config: sizes; its `model`, `dtype` and `threads` are read
     by `load` alone. draft: the model that drafts, where config says so. proposer: makes a proposer
-    that config does not know. Raises ConfigError when the sizes do not fit the model or each other.
+    that config does not know. device: where model is, None is its own. progress: of captures. Raises ConfigError when the sizes do not fit the model or each other.
     """
 
     operators = (Llama.forward, prepare)
@@ -55,11 +64,19 @@ class TorchExecutor(Executor):
         *,
         draft: Llama | None = None,
         proposer: Factory | None = None,
+        device: Device | None = None,
+        progress: Progress = unheard,
     ) -> None:
         shape = None if draft is None else draft.config
-        self.limits: Limits = limits_of(config, model.config, model.dtype, shape)
+        self._device = device or device_of(str(model.device))
+        self.asynchronous = self._device.asynchronous
+        room = self._device.room(
+            lambda free: kv_room(free, config, model.config, model.dtype.itemsize)
+        )
+        self.limits: Limits = limits_of(config, model.config, model.kv_dtype, shape, room)
         self._model = model
-        self._sampling = SamplingState(self.limits.max_slots, self.limits.vocab_size)
+        vocab_size, at = self.limits.vocab_size, model.device
+        self._sampling = SamplingState(self.limits.max_slots, vocab_size, at)
         self._wishes = PromptWishes()
         self._choice = Choice(self._sampling, config.verify, model.kernels)
         if proposer is not None:
@@ -72,41 +89,54 @@ class TorchExecutor(Executor):
         self._drafter: Drafter | None = None
         if own is not None:
             self._drafter = Drafter(own, self._sampling, coupled=config.verify == "sample")
+        self._graphs = self._captured(config, progress)
+        self._device.settle()
 
     @classmethod
     def load(cls, config: WorkerConfig, progress: Progress) -> Self:
         """Read the model that config names, the default one if it names none, in config.dtype.
 
         Sets torch's threads for the whole process when config.threads is given. Sizes that do not
-        fit the model are refused before a weight is read.
+        fit the model are refused before a weight is read. Raises ConfigError where there is no such
+        device, and where its memory does not suffice.
         """
-        from optimist.models.loader import load_model
-
         path = config.model
         if not path:
             from optimist.models.default import default_model
 
             path = str(default_model())
-        dtype = getattr(torch, config.dtype)
+        dtype, name = getattr(torch, config.dtype), chosen_device(config.device)
+        kernels = cls.choose_kernels(config, name)
         with open_source(path) as source:
             shape = draft_config(config, source.config, path)
-            limits_of(config, source.config, dtype, shape)
+            limits_of(config, source.config, kernels.kv_dtype or dtype, shape)
         if config.threads is not None:
             torch.set_num_threads(config.threads)
-        kernels = cls.choose_kernels()
-        draft = load_draft(config, dtype, progress, kernels)
-        return cls(load_model(path, dtype, progress, kernels), config, draft=draft)
+        at = torch.device(name)
+        with enough_memory(config, name):
+            draft = load_draft(config, dtype, progress, kernels, at)
+            model = load_model(path, dtype, progress, kernels, at)
+            return cls(model, config, draft=draft, progress=progress)
 
     @staticmethod
-    def choose_kernels() -> Kernels:
+    def choose_kernels(config: WorkerConfig, device: str) -> Kernels:
         """The operators that models are loaded for. Raises ConfigError where there are none."""
         return TORCH
+
+    def _captured(self, config: WorkerConfig, progress: Progress) -> StepGraphs | None:
+        """Graphs, where the device gains by them and its kernels read nothing of the host's."""
+        seen = self._drafter is not None and self._drafter.proposer.hidden
+        if not (config.graphs and self._device.captures and self._model.kernels.captured) or seen:
+            return None
+        keys = graph_keys(self.limits.max_slots, config.most_drafts)
+        with torch.inference_mode():
+            return StepGraphs(self._model, self._state, self._device, self.limits, keys, progress)
 
     def submit(self, batch: Batch, drafts: RowDrafts | None = None) -> TorchTicket:
         """Compute a step. Raises MessageError, before any device state changes for its rows, when
         the batch contradicts what the slots hold. Raises SyncError as OPTIMIST_SYNC_CHECK says.
         """
-        with checked_step(), torch.inference_mode():
+        with self._device.step(), checked_step(), torch.inference_mode():
             itself, vocab_size = self._drafter is not None, self.limits.vocab_size
             rows = rows_of(batch, drafts, itself=itself, vocab_size=vocab_size)
             self._move(batch)
@@ -116,7 +146,7 @@ class TorchExecutor(Executor):
             asked = self._wishes.asked(batch, rows.offsets)
             chosen, told = self._run(batch, rows, proposal, asked)
             held = self.limits.max_model_len if itself else None
-            return TorchTicket(chosen, held, told)
+            return TorchTicket(chosen, self._device, held, told)
 
     def reset(self) -> None:
         """Forget every slot; the block table is at version 0 again."""
@@ -124,7 +154,8 @@ class TorchExecutor(Executor):
 
     def close(self) -> None:
         """Give up weights and cache. Nothing may be called after it."""
-        del self._model, self._state, self._sampling, self._choice, self._drafter
+        self._device.settle()
+        del self._model, self._state, self._sampling, self._choice, self._drafter, self._graphs
 
     def _move(self, batch: Batch) -> None:
         self._wishes.move(batch)
@@ -141,18 +172,17 @@ class TorchExecutor(Executor):
         if self._drafter is not None:
             return self._drafter.draft(Round(batch, rows, self._state))
         if drafts is not None and drafts.ids.size:
-            slots, ids = rows.slots[: rows.num_decodes], torch.from_numpy(drafts.ids.copy())
-            self._state.draft(slots, rows.drafts, ids)
+            ids = upload(drafts.ids.copy(), self._state.device)
+            self._state.draft(rows.slots[: rows.num_decodes], rows.drafts, ids)
         return None
 
     def _run(
         self, batch: Batch, rows: Rows, proposal: Tensor | None, asked: Asked | None
     ) -> tuple[Chosen, tuple[Asked, Report] | None]:
-        step = step_input(batch, rows, self._state)
-        at = torch.from_numpy(rows.places)
-        logits, hidden = self._forward(step, at, keep=asked is not None)
+        at = upload(rows.places, self._state.device)
+        step, logits, hidden = self._computed(batch, rows, at, keep=asked is not None)
         told = None if hidden is None or asked is None else (asked, self._told(hidden, asked))
-        drafts = step.ids.index_select(0, torch.from_numpy(rows.draft_tokens))
+        drafts = step.ids.index_select(0, upload(rows.draft_tokens, self._state.device))
         places = Places.of(rows.drafted, drafts)
         positions = step.positions.index_select(0, at) + 1
         slots, generations = rows.slots[rows.sampling], rows.generations[rows.sampling]
@@ -162,6 +192,19 @@ class TorchExecutor(Executor):
             round = Round(batch, rows, self._state)
             self._drafter.proposer.observe(round, step, hidden, rejected)
         return chosen, told
+
+    def _computed(
+        self, batch: Batch, rows: Rows, at: Tensor, *, keep: bool
+    ) -> tuple[StepInput, Tensor, Tensor | None]:
+        """The step as the network was told of it, and what it says."""
+        if (
+            self._graphs is not None
+            and not keep
+            and (replayed := self._graphs.run(rows)) is not None
+        ):
+            return replayed.step, replayed.logits, None
+        step = step_input(batch, rows, self._state)
+        return step, *self._forward(step, at, keep=keep)
 
     def _forward(self, step: StepInput, at: Tensor, *, keep: bool) -> tuple[Tensor, Tensor | None]:
         """Logits at places, and the residual stream of all tokens where a proposer or `keep` wants it."""
@@ -174,7 +217,8 @@ class TorchExecutor(Executor):
 
     def _told(self, hidden: Tensor, asked: Asked) -> Report:
         """Log-probabilities of prompt tokens. hidden: [T, E]. A few at a time: logits are wide."""
-        places, ids = torch.from_numpy(asked.places), torch.from_numpy(asked.ids.astype(np.int64))
+        places = upload(asked.places, hidden.device)
+        ids = upload(asked.ids.astype(np.int64), hidden.device)
         most = int(asked.alternatives.max())
         parts = [
             logprobs(self._model.logits(hidden.index_select(0, at)), of, most)
@@ -187,12 +231,12 @@ class TorchExecutor(Executor):
     def _advance(self, rows: Rows, step: StepInput, chosen: Chosen, positions: Tensor) -> Tensor:
         """What the step leaves behind in its slots: drafts rejected of each row, [R], do not count."""
         places, verified = chosen.places, chosen.verified
-        rejected = torch.zeros(rows.slots.size, dtype=torch.int64)
-        rejected.index_copy_(
-            0, torch.from_numpy(rows.sampling.astype(np.int64)), places.counts - verified.accepted
-        )
-        queries = torch.from_numpy(rows.queries)
-        owners = torch.from_numpy(chosen.slots.astype(np.int64)).index_select(0, places.row)
+        device = self._state.device
+        rejected = torch.zeros(rows.slots.size, dtype=torch.int64, device=device)
+        sampling = upload(rows.sampling.astype(np.int64), device)
+        rejected.index_copy_(0, sampling, places.counts - verified.accepted)
+        queries = upload(rows.queries, device)
+        owners = upload(chosen.slots.astype(np.int64), device).index_select(0, places.row)
         self._model.kernels.advance(
             self._state.computed,
             self._state.token_ids,

@@ -12,9 +12,15 @@ from optimist.models.config import ModelConfig
 
 
 def limits_of(
-    config: WorkerConfig, model: ModelConfig, dtype: torch.dtype, draft: ModelConfig | None = None
+    config: WorkerConfig,
+    model: ModelConfig,
+    dtype: torch.dtype,
+    draft: ModelConfig | None = None,
+    room: int | None = None,
 ) -> Limits:
     """Sizes for this model, and for the one that drafts, whose cache has as many blocks.
+
+    dtype: of the caches. room: bytes for them, as in optimist.actors.worker.limits.
 
     Raises ConfigError, naming the option, for one that cannot be.
     """
@@ -24,4 +30,4 @@ def limits_of(
         for one in (model, draft)
         if one is not None
     )
-    return limits.limits_of(config, model, each)
+    return limits.limits_of(config, model, each, room)

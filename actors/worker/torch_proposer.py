@@ -19,6 +19,8 @@ from optimist.models.llama import Llama
 Factory = Callable[[Llama, Limits], DeviceProposer]
 """makes a proposer for a target and its sizes"""
 
+CPU = torch.device("cpu")
+
 
 def draft_config(config: WorkerConfig, target: ModelConfig, model: str) -> ModelConfig | None:
     """The shape of the draft model, if there is one, from its file's header.
@@ -41,14 +43,18 @@ def draft_config(config: WorkerConfig, target: ModelConfig, model: str) -> Model
 
 
 def load_draft(
-    config: WorkerConfig, dtype: torch.dtype, progress: Progress, kernels: Kernels = TORCH
+    config: WorkerConfig,
+    dtype: torch.dtype,
+    progress: Progress,
+    kernels: Kernels = TORCH,
+    device: torch.device = CPU,
 ) -> Llama | None:
     """The draft model with its weights, if config asks for one."""
     if config.proposer != "draft-model":
         return None
     from optimist.models.loader import load_model
 
-    return load_model(config.draft_model, dtype, progress, kernels)
+    return load_model(config.draft_model, dtype, progress, kernels, device)
 
 
 def make_proposer(

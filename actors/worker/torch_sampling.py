@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.kernels.device import upload
 from optimist.kernels.sampling import Edits, Penalties
 from optimist.kernels.sampling import Rows as SamplingRows
 from optimist.messages.base import floats, ints
@@ -43,13 +44,16 @@ class Earlier(NamedTuple):
     ids: Tensor
 
 
+CPU = torch.device("cpu")
+
 NOTHING = Earlier(np.zeros(0, np.int64), torch.zeros(0, dtype=torch.int64))
 
 
 class SamplingState:
     """Parameters of the requests in the slots, and, once one asks for penalties, token counts."""
 
-    def __init__(self, slots: int, vocab_size: int) -> None:
+    def __init__(self, slots: int, vocab_size: int, device: torch.device = CPU) -> None:
+        self._device = device
         self._columns = np.zeros(slots, _COLUMNS)
         self._params: list[Sampling | None] = [None] * slots
         self._vocab_size = vocab_size
@@ -101,15 +105,15 @@ class SamplingState:
         hot = (rows["temperature"] > 0).any()
         top_k = rows["top_k"] if hot and (rows["top_k"] > 0).any() else None
         return SamplingRows(
-            temperature=_upload(rows["temperature"]) if hot else None,
-            seed=_upload(rows["seed"]),
+            temperature=self._up(rows["temperature"]) if hot else None,
+            seed=self._up(rows["seed"]),
             position=positions,
             penalties=self._penalties(slots, rows, earlier),
             edits=self._edits(slots, rows, positions),
-            top_k=None if top_k is None else _upload(top_k),
+            top_k=None if top_k is None else self._up(top_k),
             max_top_k=0 if top_k is None else int(top_k.max()),
-            top_p=_upload(rows["top_p"]) if hot and (rows["top_p"] < 1).any() else None,
-            min_p=_upload(rows["min_p"]) if hot and (rows["min_p"] > 0).any() else None,
+            top_p=self._up(rows["top_p"]) if hot and (rows["top_p"] < 1).any() else None,
+            min_p=self._up(rows["min_p"]) if hot and (rows["min_p"] > 0).any() else None,
         )
 
     def penalised(self, slots: Ints) -> NDArray[np.bool_]:
@@ -121,7 +125,7 @@ class SamplingState:
         which = np.flatnonzero(self.penalised(slots))
         if self._counts is None or not which.size:
             return
-        at, chosen = torch.from_numpy(slots[which].astype(np.int64)), torch.from_numpy(which)
+        at, chosen = self._up(slots[which].astype(np.int64)), self._up(which)
         once = valid.index_select(0, chosen).to(torch.int32)
         self._counts[0].index_put_((at, ids.index_select(0, chosen)), once, accumulate=True)
 
@@ -129,32 +133,32 @@ class SamplingState:
         if self._counts is None:
             shape = (len(self._params), self._vocab_size)
             self._counts = (
-                torch.zeros(shape, dtype=torch.int32),
-                torch.zeros(shape, dtype=torch.bool),
+                torch.zeros(shape, dtype=torch.int32, device=self._device),
+                torch.zeros(shape, dtype=torch.bool, device=self._device),
             )
         ids = ints(opened.token_ids)
         emitted = np.bincount(ids[opened.prompt_len :], minlength=self._vocab_size)
         prompt = np.zeros(self._vocab_size, np.bool_)
         prompt[ids[: opened.prompt_len]] = True
-        self._counts[0][opened.slot] = torch.from_numpy(emitted.astype(np.int32))
-        self._counts[1][opened.slot] = torch.from_numpy(prompt)
+        self._counts[0][opened.slot] = self._up(emitted.astype(np.int32))
+        self._counts[1][opened.slot] = self._up(prompt)
 
     def _penalties(self, slots: Ints, rows: NDArray[np.void], earlier: Earlier) -> Penalties | None:
         if self._counts is None or not rows["penalised"].any():
             return None
-        at = torch.from_numpy(slots.astype(np.int64))
+        at = self._up(slots.astype(np.int64))
         # Slots that ask for no penalty may hold another request's counts: factors of 0 and 1 undo them.
         counts = self._counts[0].index_select(0, at)
         if earlier.places.size:
-            once = torch.ones((), dtype=torch.int32)
-            index = (torch.from_numpy(earlier.places), earlier.ids)
+            once = torch.ones((), dtype=torch.int32, device=self._device)
+            index = (self._up(earlier.places), earlier.ids)
             counts.index_put_(index, once, accumulate=True)
         return Penalties(
             counts,
             self._counts[1].index_select(0, at),
-            _upload(rows["presence"]),
-            _upload(rows["frequency"]),
-            _upload(rows["repetition"]),
+            self._up(rows["presence"]),
+            self._up(rows["frequency"]),
+            self._up(rows["repetition"]),
         )
 
     def _edits(self, slots: Ints, rows: NDArray[np.void], positions: Tensor) -> tuple[Edits, ...]:
@@ -162,11 +166,11 @@ class SamplingState:
         if rows["biased"].any():
             at, ids = self._listed(slots, rows["biased"], lambda params: ints(params.bias_ids))
             values = [floats(p.bias_values) for p in self._chosen(slots, rows["biased"])]
-            edits.append(Edits(at, ids, torch.from_numpy(np.concatenate(values))))
+            edits.append(Edits(at, ids, self._up(np.concatenate(values))))
         if (bound := rows["min_tokens"] > 0).any():
             at, ids = self._listed(slots, bound, lambda params: ints(params.stop_ids))
-            emitted = positions - _upload(rows["prompt_len"])
-            early = (emitted < _upload(rows["min_tokens"])).index_select(0, at)
+            emitted = positions - self._up(rows["prompt_len"])
+            early = (emitted < self._up(rows["min_tokens"])).index_select(0, at)
             edits.append(Edits(at, ids, torch.where(early, -torch.inf, 0.0)))
         return tuple(edits)
 
@@ -175,13 +179,12 @@ class SamplingState:
     ) -> tuple[Tensor, Tensor]:
         lists = [ids(params) for params in self._chosen(slots, which)]
         rows = np.repeat(np.flatnonzero(which), [len(found) for found in lists])
-        return torch.from_numpy(rows), torch.from_numpy(np.concatenate(lists).astype(np.int64))
+        return self._up(rows), self._up(np.concatenate(lists).astype(np.int64))
 
     def _chosen(self, slots: Ints, which: NDArray[np.bool_]) -> list[Sampling]:
         found = (self._params[slot] for slot in slots[which])
         return [params for params in found if params is not None]
 
-
-def _upload(values: NDArray[np.generic]) -> Tensor:
-    # A field of one record counts as contiguous and keeps the record's stride: copy it in any case.
-    return torch.from_numpy(values.copy())
+    def _up(self, values: NDArray[Any]) -> Tensor:
+        # A field of one record counts as contiguous and keeps the record's stride: copy it in any case.
+        return upload(values.copy(), self._device)

@@ -10,6 +10,7 @@ from torch import Tensor
 from optimist.actors.worker.base import Limits
 from optimist.actors.worker.slot_book import SlotBook
 from optimist.kernels.choice import TORCH, Kernels
+from optimist.kernels.device import upload
 from optimist.kernels.kv_cache import clear, null_block
 from optimist.messages.base import Column, ints
 from optimist.messages.slots import BlockDelta, OpenedSlot
@@ -36,11 +37,13 @@ class SlotState:
         self.kernels = kernels
         self.cache = cache
         self.caches = (cache, *more)
+        self.device = device = cache.device
         slots, self.width = limits.max_slots, limits.max_model_len + 1
         columns = -(-limits.max_model_len // limits.block_size)
-        self.token_ids = torch.zeros((slots, self.width), dtype=torch.int32)
-        self.computed = torch.zeros(slots, dtype=torch.int32)
-        self.block_table = torch.full((slots, columns), null_block(cache), dtype=torch.int32)
+        self.token_ids = torch.zeros((slots, self.width), dtype=torch.int32, device=device)
+        self.computed = torch.zeros(slots, dtype=torch.int32, device=device)
+        null = null_block(cache)
+        self.block_table = torch.full((slots, columns), null, dtype=torch.int32, device=device)
         self.book = SlotBook(limits)
         self._cached = np.zeros(slots, np.int32)
 
@@ -59,7 +62,7 @@ class SlotState:
         """
         self.book.open_slot(opened)
         slot, tokens = opened.slot, ints(opened.token_ids).copy()
-        self.token_ids[slot, : tokens.size] = torch.from_numpy(tokens)
+        self.token_ids[slot, : tokens.size] = upload(tokens, self.device)
         self.computed[slot] = opened.cached_len
         self.block_table[slot] = null_block(self.cache)
         self._cached[slot] = -(-opened.cached_len // self._block_size)
@@ -72,17 +75,18 @@ class SlotState:
         slots, columns, blocks = self.book.entries(delta)
         if not slots.size:
             return
-        flat = torch.from_numpy(slots.astype(np.int64) * self.block_table.shape[1] + columns)
-        self.block_table.view(-1).index_copy_(0, flat, torch.from_numpy(blocks.copy()))
+        flat = slots.astype(np.int64) * self.block_table.shape[1] + columns
+        ids = upload(blocks.copy(), self.device)
+        self.block_table.view(-1).index_copy_(0, upload(flat, self.device), ids)
         fresh = tuple(blocks[columns >= self._cached[slots]].tolist())
         for cache in self.caches:
             clear(cache, fresh)
 
     def draft(self, slots: Ints, counts: Ints, ids: Tensor) -> None:
         """Drafts behind the last token of each slot. slots, counts: [D]; ids: [sum(counts)]."""
-        at = torch.from_numpy(np.repeat(slots, counts).astype(np.int64))
+        at = upload(np.repeat(slots, counts).astype(np.int64), self.device)
         within = np.arange(at.shape[0]) - np.repeat(np.cumsum(counts) - counts, counts)
-        positions = self.computed.index_select(0, at) + torch.from_numpy(within + 1)
+        positions = self.computed.index_select(0, at) + upload(within + 1, self.device)
         flat = at * self.width + positions
         self.token_ids.view(-1).index_copy_(0, flat, ids.to(torch.int32))
 

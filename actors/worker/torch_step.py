@@ -10,6 +10,7 @@ from torch import Tensor
 
 from optimist.actors.worker.torch_rows import Rows, longest
 from optimist.actors.worker.torch_state import SlotState
+from optimist.kernels.device import upload
 from optimist.kernels.metadata import ExactMetadata, Metadata, OptimisticMetadata
 from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
 
@@ -28,10 +29,11 @@ def step_input(batch: Batch, rows: Rows, state: SlotState) -> StepInput:
     """Where each token of the step is, and which it is. Decode rows read the token that the last
     step left on the device, so that this step can be built before the host knows it.
     """
-    slots = torch.from_numpy(rows.slots.astype(np.int64))
-    starts = torch.from_numpy(rows.offsets.copy())
+    device = state.device
+    slots = upload(rows.slots.astype(np.int64), device)
+    starts = upload(rows.offsets.copy(), device)
     seq_lens = _seq_lens(batch, rows, state, slots)
-    row = torch.from_numpy(np.repeat(np.arange(rows.slots.size), rows.queries))
+    row = upload(np.repeat(np.arange(rows.slots.size), rows.queries), device)
     # bound, sizing: columns of the block table to gather; device lengths choose among them
     table = state.block_table[:, : batch.max_blocks].index_select(0, slots)
     size = state.cache.shape[-2]
@@ -42,11 +44,12 @@ def step_input(batch: Batch, rows: Rows, state: SlotState) -> StepInput:
 
 def _seq_lens(batch: Batch, rows: Rows, state: SlotState, slots: Tensor) -> Tensor:
     if isinstance(batch, ExactBatch):
-        return torch.from_numpy(batch.seq_lens.exact().copy())
+        return upload(batch.seq_lens.exact().copy(), state.device)
     decodes = state.computed.index_select(0, slots[: rows.num_decodes])
-    decodes = decodes + torch.from_numpy(rows.drafts + 1)
+    decodes = decodes + upload(rows.drafts + 1, state.device)
     # bound, exact on prefill rows: of prompt chunks; decode rows take what the device holds
-    return torch.cat((decodes, torch.from_numpy(batch.prefill.seq_lens.exact().copy())))
+    prefills = upload(batch.prefill.seq_lens.exact().copy(), state.device)
+    return torch.cat((decodes, prefills))
 
 
 def _metadata(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.torch_executor import TorchExecutor
 from optimist.kernels.choice import Kernels, triton_kernels
 
@@ -10,6 +11,6 @@ class TritonExecutor(TorchExecutor):
     """Runs what TorchExecutor runs. On a CPU the kernels are interpreted, for tests: minutes a page."""
 
     @staticmethod
-    def choose_kernels() -> Kernels:
+    def choose_kernels(config: WorkerConfig, device: str) -> Kernels:
         """The operators in Triton. Raises ConfigError where it is not installed."""
-        return triton_kernels("cpu")
+        return triton_kernels(device, quant=config.quant, kv_dtype=config.kv_dtype)

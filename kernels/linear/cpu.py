@@ -21,7 +21,7 @@ def pack(weight: Tensor, bias: Tensor | None = None) -> Linear:
 
     The packed copy is opaque: `weight` may be dropped.
     """
-    if packable(weight.dtype):
+    if weight.device.type == "cpu" and packable(weight.dtype):
         return _packed(weight, bias)
     return plain(weight, bias)
 

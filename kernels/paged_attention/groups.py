@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.kernels.device import upload
 from optimist.kernels.metadata import ExactMetadata, Metadata
 
 TILE = 64
@@ -100,7 +101,7 @@ def _group(
     starts = metadata.query_offsets[rows].astype(np.int64)
     queries = int(metadata.query_offsets[rows[0] + 1] - starts[0])
     longest = int(lengths[rows].max())
-    chosen = _pick(rows)
+    chosen = _pick(rows, metadata.seq_lens.device)
     lens = metadata.seq_lens[chosen][:, None]
     table = metadata.block_table[chosen][:, : -(-longest // size)]
     blocks, columns = _columns(table, lens, queries, size, window)
@@ -112,7 +113,8 @@ def _group(
             width = min(width, longest - queries + high)
         at = lens - queries + torch.arange(low, high, device=lens.device)
         mask = _mask(columns[:, None, :width], at[:, :, None], window, dtype)
-        tokens = _pick((starts[:, None] + np.arange(low, high)).reshape(-1))
+        which = (starts[:, None] + np.arange(low, high)).reshape(-1)
+        tokens = _pick(which, lens.device)
         tiles.append(Tile(tokens, high - low, width, mask[:, None]))
     return Group(rows.size, blocks.reshape(-1), tuple(tiles))
 
@@ -133,12 +135,12 @@ def _columns(
     return blocks, first * size + torch.arange(near * size, device=lens.device)
 
 
-def _pick(indices: Rows) -> slice | Tensor:
+def _pick(indices: Rows, device: torch.device) -> slice | Tensor:
     """A slice where the indices are neighbours: it copies nothing."""
     low, high = int(indices[0]), int(indices[-1])
     if high - low + 1 == indices.size:
         return slice(low, high + 1)
-    return torch.from_numpy(indices)
+    return upload(indices, device)
 
 
 def _mask(columns: Tensor, at: Tensor, window: int | None, dtype: torch.dtype) -> Tensor:

@@ -9,6 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.kernels.device import upload
+
 NO_DRAFT = -1
 """behind the last place of a row"""
 
@@ -42,13 +44,13 @@ class Places(NamedTuple):
         if most:
             drafted = np.ones(int(starts[-1]), np.bool_)
             drafted[starts[1:] - 1] = False
-            drafts.index_copy_(0, torch.from_numpy(np.flatnonzero(drafted)), ids.long())
+            drafts.index_copy_(0, upload(np.flatnonzero(drafted), ids.device), ids.long())
         return cls(
             starts,
             most,
-            torch.from_numpy(np.repeat(np.arange(len(counts)), counts + 1)),
-            torch.from_numpy(grid),
-            torch.from_numpy(counts),
+            upload(np.repeat(np.arange(len(counts)), counts + 1), ids.device),
+            upload(grid, ids.device),
+            upload(counts, ids.device),
             drafts,
         )
 

@@ -38,6 +38,13 @@ VARIABLES = (
         "",
         "constraints file of `./run`; empty is constraints/cpu.txt unless a GPU is there",
     ),
+    Variable(
+        "CUDA_VISIBLE_DEVICES",
+        "",
+        "GPUs that may be used; empty is all. Two of these three that say different things are an error",
+    ),
+    Variable("HIP_VISIBLE_DEVICES", "", "the same on AMD, where CUDA_VISIBLE_DEVICES is not set"),
+    Variable("ROCR_VISIBLE_DEVICES", "", "the same on AMD, where neither of the others is set"),
 )
 
 REMOVED: dict[str, str] = {}

@@ -57,6 +57,9 @@ def _known() -> frozenset[str]:
     return frozenset(names)
 
 
+VARIABLE = r"OPTIMIST_[A-Z_]*[A-Z]|(?:CUDA|HIP|ROCR)_VISIBLE_DEVICES"
+
+
 def _is_there(text: str) -> bool:
     """Whether what stands in backticks can be found."""
     word = text.split()[0]
@@ -109,7 +112,7 @@ def test_the_environment_table_names_every_variable_that_the_code_reads() -> Non
     read = {
         found
         for path in [*files(*CODE), ROOT / "run"]
-        for found in re.findall(r"OPTIMIST_[A-Z_]*[A-Z]", path.read_text(encoding="utf-8"))
+        for found in re.findall(VARIABLE, path.read_text(encoding="utf-8"))
     }
     assert read == {variable.name for variable in VARIABLES}
 

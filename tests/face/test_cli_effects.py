@@ -57,6 +57,10 @@ EFFECTS = {
     "--dtype": _told("dtype", "--dtype", "float32"),
     "--kernels": _seen("kernels", "--kernels", "torch"),
     "--quant": _told("quant", "--quant", "int8"),
+    "--device": _told("device", "--device", "cuda:99"),
+    "--kv-dtype": _told("kv_dtype", "--kv-dtype", "fp8"),
+    "--reserve-mb": _told("reserve_mb", "--reserve-mb", "7"),
+    "--no-graphs": _told("graphs", "--no-graphs"),
     "--threads": _told("threads", "--threads", "1"),
     "--kv-memory-mb": _told("kv_memory_mb", "--kv-memory-mb", "64"),
     "--placement": _seen("cells", "--placement", "embedded"),
@@ -119,6 +123,8 @@ ELSEWHERE = {
     "--json": "test_cli_commands.py",
     "--tokens": "../bench/test_quality.py",
     "--context": "../bench/test_floor.py",
+    "--batch": "../bench/test_attention.py",
+    "--backends": "../bench/test_attention.py",
 }
 """Options whose effect needs another scene, and the file that has it."""
 

@@ -30,6 +30,10 @@ def run(parsed: Parsed) -> int:
             result = _quality(parsed)
         case "bench floor":
             result = _floor(parsed)
+        case "bench attention":
+            result = _attention(parsed)
+        case "bench gpu":
+            result = _gpu(parsed)
         case _:
             from optimist.bench.actors import measure
 
@@ -111,6 +115,21 @@ def _floor(parsed: Parsed) -> dict[str, Any]:
     quant = worker.quant if "config.worker.quant" in parsed.values else None
     context = command_value(parsed, "context")
     return measure(worker.model, quant=quant, context=context, threads=worker.threads)
+
+
+def _attention(parsed: Parsed) -> dict[str, Any]:
+    from optimist.bench.attention import measure
+
+    worker = _worker(parsed)
+    batch, backends = (command_value(parsed, name) for name in ("batch", "backends"))
+    return measure(batch, backends, worker.model, worker.device)
+
+
+def _gpu(parsed: Parsed) -> dict[str, Any]:
+    from optimist.bench.gpu import measure
+
+    worker = _worker(parsed)
+    return measure(worker.model, worker.device)
 
 
 def _worker(parsed: Parsed) -> WorkerConfig:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from optimist.cli.option import OFFLINE, Option
 
 QUALITY, FLOOR = ("bench quality",), ("bench floor",)
+ATTENTION = ("bench attention",)
 
 BENCH = (
     Option("--requests", OFFLINE, ("command.requests",), "int", "requests sent at once"),
@@ -17,5 +18,19 @@ BENCH = (
         ("command.context",),
         "int",
         "tokens behind every row, whose keys and values a step reads",
+    ),
+    Option(
+        "--batch",
+        ATTENTION,
+        ("command.batch",),
+        "text",
+        "rows: 8q1s1k_2q512s4k is 8 of 1 query token and 1024 in all, and 2 of 512 and 4096",
+    ),
+    Option(
+        "--backends",
+        ATTENTION,
+        ("command.backends",),
+        "text",
+        "what attends, separated by commas: triton, cpu, torch",
     ),
 )

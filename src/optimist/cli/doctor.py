@@ -14,7 +14,7 @@ import msgspec
 
 from optimist.cli.settings import command_value
 from optimist.environment import VARIABLES
-from optimist.messages.errors import OptimistError
+from optimist.messages.errors import ConfigError, OptimistError
 
 if TYPE_CHECKING:
     from optimist.cli.parser import Parsed
@@ -57,6 +57,7 @@ def examine() -> list[Finding]:
         *(_optional(name, use) for name, use in OPTIONAL.items()),
         _looked("torch threads", _torch),
         _native(),
+        _device(),
         _looked("default model", _model),
         _looked("sockets", _sockets),
         *(
@@ -107,6 +108,23 @@ def _native() -> Finding:
     if why := missing():
         return Finding("native library", None, f"{why}; torch computes instead, more slowly")
     return Finding("native library", True, instruction_set())
+
+
+def _device() -> Finding:
+    """What `--device auto` and `--kernels auto` come to here."""
+    from optimist.kernels import gpus
+    from optimist.kernels.native.library import missing
+    from optimist.kernels.triton_interpreter import missing as triton_missing
+
+    try:
+        device, seen = gpus.chosen_device("auto"), gpus.found()
+    except ConfigError as error:
+        return Finding("device", False, str(error))
+    if device == "cpu":
+        whose = "torch's" if missing() else "the native library's"
+        return Finding("device", True, f"cpu, no GPU is visible; {whose} kernels")
+    whose, why = gpus.kernels_for(device, seen, triton_missing())
+    return Finding("device", True, f"{device} {seen.names[0]}; {whose}'s kernels: {why}")
 
 
 def _model() -> str:

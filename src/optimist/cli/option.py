@@ -16,10 +16,13 @@ GENERATE, SERVE, OFFLINE = ("generate",), ("serve",), ("bench offline",)
 MEASURES = ("bench quality", "bench floor")
 """commands without an engine"""
 
+ON_DEVICE = ("bench attention", "bench gpu")
+"""commands that measure the device alone"""
+
 COMPARED = ("bench overlap", "bench speculation")
 """commands that run engines of their own, side by side or in turn"""
 
-_BENCHES = ("bench startup", "bench actors", *COMPARED, *MEASURES)
+_BENCHES = ("bench startup", "bench actors", *COMPARED, *MEASURES, *ON_DEVICE)
 JSON = ("generate", "bench offline", *_BENCHES, "doctor")
 
 

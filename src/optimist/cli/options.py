@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from optimist.cli.bench_options import BENCH
+from optimist.cli.device_options import DEVICE
 from optimist.cli.drafting_options import DRAFTING
 from optimist.cli.option import (
     COMPARED,
     GENERATE,
     JSON,
     MEASURES,
+    ON_DEVICE,
     SERVE,
     Option,
     engine_option,
@@ -24,7 +26,7 @@ OPTIONS = (
         "gateway.model worker.model",
         "text",
         "path of a GGUF file or Hugging Face folder to serve; empty is the installed default model",
-        also=(*COMPARED, *MEASURES),
+        also=(*COMPARED, *MEASURES, *ON_DEVICE),
     ),
     engine_option(
         "--dtype",
@@ -33,22 +35,7 @@ OPTIONS = (
         "number type of weights and KV cache",
         ("float32", "bfloat16"),
     ),
-    engine_option(
-        "--kernels",
-        "worker.executor",
-        "text",
-        "what computes: the native library, torch, or the first of them that can; triton on a "
-        "CPU is interpreted, for tests",
-        ("auto", "native", "torch", "triton"),
-    ),
-    engine_option(
-        "--quant",
-        "worker.quant",
-        "text",
-        "bits of the weights: none is bfloat16, auto what the file has; needs the native library",
-        ("none", "int8", "int4", "auto"),
-        also=MEASURES,
-    ),
+    *DEVICE,
     engine_option(
         "--placement",
         "placement",
@@ -88,7 +75,12 @@ OPTIONS = (
         "int",
         "KV blocks on the device; not given: as many as --kv-memory-mb holds",
     ),
-    engine_option("--kv-memory-mb", "worker.kv_memory_mb", "int", "memory of the KV cache, in MiB"),
+    engine_option(
+        "--kv-memory-mb",
+        "worker.kv_memory_mb",
+        "int",
+        "memory of the KV cache, in MiB; not given: 512, on a GPU all but --reserve-mb",
+    ),
     engine_option("--max-slots", "worker.max_slots", "int", "requests that run at once"),
     engine_option(
         "--max-batch-tokens",
@@ -266,6 +258,10 @@ COMMAND_DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "bench quality": {"command.tokens": 24_000},
     "bench floor": {"command.context": 256},
+    "bench attention": {
+        "command.batch": "8q1s1k_2q512s4k",
+        "command.backends": "triton,cpu,torch",
+    },
 }
 """Where a command starts from something else than the Struct's own default."""
 

@@ -24,6 +24,8 @@ BENCHES = {
     "speculation": "what drafts gain and cost, against none",
     "startup": "import, version, first token and memory of each placement",
     "quality": "perplexity and agreement with float32 of each format of weights",
+    "attention": "one layer's attention of a batch, by several kernels",
+    "gpu": "what a GPU makes of it: ids, waits, idle gaps, attention; fails where none is visible",
     "floor": "memory bandwidth, and the decode step that it allows",
     "actors": "round trip and rate of the transports between actors",
 }

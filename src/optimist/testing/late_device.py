@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections import deque
-from typing import ClassVar, Protocol, Self, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -38,7 +38,7 @@ class LateDevice(Executor):
     passed; waiting for a ticket makes the device catch up. They are poisoned again at the next wait.
     """
 
-    asynchronous: ClassVar[bool] = True
+    asynchronous = True
 
     def __init__(self, inner: Executor, *, lateness: int, seed: int) -> None:
         self.inner = inner

@@ -83,16 +83,16 @@ class ToyExecutor(TorchExecutor):
         torch.set_num_threads(config.threads or 1)
         progress("toy", 1, 1)
         shape = replace(TOY, vocab_size=vocab_size)
-        return cls(toy_network(shape, seed, cls.choose_kernels()), config)
+        return cls(toy_network(shape, seed, cls.choose_kernels(config, "cpu")), config)
 
 
 class TritonToyExecutor(ToyExecutor):
     """The toy on Triton's kernels, interpreted."""
 
     @staticmethod
-    def choose_kernels() -> Kernels:
+    def choose_kernels(config: WorkerConfig, device: str) -> Kernels:
         """The operators in Triton."""
-        return triton_kernels("cpu")
+        return triton_kernels(device)
 
 
 class _Taken:

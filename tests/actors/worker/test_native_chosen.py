@@ -43,7 +43,8 @@ def test_without_a_library_torch_computes(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(ConfigError, match=r"worker\.executor: it was not built"):
         executor_path(WorkerConfig(executor="native"))
     with pytest.raises(
-        ConfigError, match=r"worker\.quant: int8 needs the native executor: it was not built"
+        ConfigError,
+        match=r"worker\.quant: int8 needs the native or the triton executor: it was not built",
     ):
         executor_path(WorkerConfig(quant="int8"))
 
@@ -51,17 +52,23 @@ def test_without_a_library_torch_computes(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"executor": "torch"}, r"worker\.quant: int4 needs the native executor, got 'torch'"),
+        (
+            {"executor": "torch"},
+            r"worker\.quant: int4 needs the native or the triton executor, got 'torch'",
+        ),
         ({"dtype": "float32"}, r"worker\.quant: int4 .*: it runs bfloat16 in blocks"),
         ({"block_size": 8}, r"worker\.quant: int4 .*: it runs bfloat16 in blocks"),
+        ({"executor": "torch", "quant": "none", "kv_dtype": "fp8"}, r"kv_dtype: fp8 .*got 'torch'"),
+        ({"quant": "none", "kv_dtype": "fp8"}, r"kv_dtype: fp8 needs the triton executor"),
     ],
     ids=str,
 )
 def test_a_quantisation_that_nobody_would_honour_is_refused(
     options: dict[str, Any], message: str
 ) -> None:
+    given: dict[str, Any] = {"quant": "int4"} | options
     with pytest.raises(ConfigError, match=message):
-        executor_path(WorkerConfig(quant="int4", **options))
+        executor_path(WorkerConfig(**given))
 
 
 def test_choosing_loads_no_torch() -> None:

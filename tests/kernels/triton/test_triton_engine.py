@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Literal
 
+import msgspec
 import pytest
 import torch
 from model_files import (
@@ -21,25 +23,27 @@ from model_files import (
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Executor, Limits
 from optimist.actors.worker.chosen import TRITON, executor_path
+from optimist.actors.worker.step_graphs import Decoded, StepGraphs
 from optimist.actors.worker.torch_executor import TorchExecutor
+from optimist.actors.worker.torch_rows import Rows
 from optimist.actors.worker.triton_executor import TritonExecutor
-from optimist.kernels import choice, triton_interpreter
-from optimist.kernels.choice import TORCH, triton_kernels
+from optimist.kernels import choice, linear_int4, linear_int8, triton_interpreter
+from optimist.kernels.choice import TORCH, Kernels, triton_kernels
+from optimist.kernels.device import Device
+from optimist.kernels.linear.cpu import plain
+from optimist.kernels.linear_int4.reference import weights as four_bits
 from optimist.messages.errors import ConfigError
 from optimist.testing.conformance import check_executor
 from optimist.testing.hand import Hand, Row
 from optimist.testing.matrix import Cell
 from optimist.testing.placements import VOCAB_SIZE, check_placed
 from optimist.testing.torch_oracle import ToyOracle
-from optimist.testing.torch_toy import TOY, toy_executor, toy_network, toy_weights
+from optimist.testing.torch_toy import TOY, toy_network, toy_weights
 
 NETWORK = toy_network(kernels=triton_kernels("cpu"))
 NEXT_TOKEN = ToyOracle()
 
-CELLS = {
-    "sampled": Cell(2, 3, True, "large", 2, "seeded"),
-    "drafts from the host": Cell(2, 3, True, "small", 2, "seeded", "ngram"),
-}
+CPU = torch.device("cpu")
 
 
 @pytest.fixture(autouse=True)
@@ -47,30 +51,61 @@ def every_read_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPTIMIST_SYNC_CHECK", "error")
 
 
-def make(limits: Limits) -> Executor:
-    return toy_executor(limits, NETWORK)
+class Captures(Device):
+    """A CPU that runs captured steps: the same memory, the same padding, computed anew each time."""
+
+    captures = True
 
 
-@pytest.mark.parametrize("cell", CELLS.values(), ids=CELLS)
-def test_a_cell_equals_the_dense_network(cell: Cell) -> None:
-    check_executor(make, NEXT_TOKEN, vocab_size=TOY.vocab_size, every=[cell])
+@pytest.fixture
+def replayed(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Counts steps that were replayed, and steps that no graph had room for."""
+    counts = {"replayed": 0, "not": 0}
+    plain = StepGraphs.run
+
+    def run(self: StepGraphs, rows: Rows) -> Decoded | None:
+        found = plain(self, rows)
+        counts["not" if found is None else "replayed"] += 1
+        return found
+
+    monkeypatch.setattr(StepGraphs, "run", run)
+    return counts
 
 
-def test_drafts_of_the_device_change_no_token() -> None:
-    def drafting(limits: Limits) -> Executor:
-        config = WorkerConfig(
-            dtype="float64",
-            block_size=limits.block_size,
-            kv_blocks=limits.num_blocks,
-            max_slots=limits.max_slots,
-            max_model_len=limits.max_model_len,
-            max_batch_tokens=limits.max_batch_tokens,
-            proposer="self-draft",
-        )
-        return TorchExecutor(NETWORK, config)
+def config_of(limits: Limits, proposer: Literal["none", "self-draft"], drafts: int) -> WorkerConfig:
+    return WorkerConfig(
+        dtype="float64",
+        block_size=limits.block_size,
+        kv_blocks=limits.num_blocks,
+        max_slots=limits.max_slots,
+        max_model_len=limits.max_model_len,
+        max_batch_tokens=limits.max_batch_tokens,
+        proposer=proposer,
+        most_drafts=drafts,
+    )
 
+
+def capturing(limits: Limits) -> Executor:
+    return TorchExecutor(NETWORK, config_of(limits, "none", 3), device=Captures(CPU))
+
+
+def drafting(limits: Limits) -> Executor:
+    return TorchExecutor(NETWORK, config_of(limits, "self-draft", 3), device=Captures(CPU))
+
+
+def test_drafts_of_the_host_change_no_token_whether_steps_are_captured_or_not(
+    replayed: dict[str, int],
+) -> None:
+    cell = Cell(2, 3, True, "small", 2, "seeded", "ngram")
+    check_executor(capturing, NEXT_TOKEN, vocab_size=TOY.vocab_size, every=[cell])
+    assert replayed["replayed"] > 5
+    assert replayed["not"] > 1
+
+
+def test_drafts_of_the_device_change_no_token(replayed: dict[str, int]) -> None:
     cell = Cell(2, 512, True, "large", 1, "greedy", "device-right")
     check_executor(drafting, NEXT_TOKEN, vocab_size=TOY.vocab_size, every=[cell])
+    assert replayed["replayed"] > 5
 
 
 @pytest.mark.anyio
@@ -82,11 +117,36 @@ async def test_a_worker_in_a_process_of_its_own_interprets_too() -> None:
     await check_placed(Cell(2, 512, True, "large", 1, "greedy"), "embedded", executor, oracle)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_model_from_a_file_says_what_it_says_on_torch(dtype: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "narrow", "near"),
+    [
+        ("float32", {}, 1e-6),
+        ("bfloat16", {}, 0.03),
+        ("float32", {"quant": "int8"}, 0.03),
+        ("float32", {"kv_dtype": "fp8"}, 0.1),
+    ],
+)
+def test_a_model_from_a_file_says_what_it_says_on_torch(
+    dtype: str, narrow: dict[str, Any], near: float, tmp_path: Path
+) -> None:
+    config = small(tmp_path, dtype)
+    theirs = logits_of(TorchExecutor, config)
+    ours = logits_of(TritonExecutor, msgspec.structs.replace(config, **narrow))
+    assert bool(narrow) * 1e-4 <= (ours - theirs).norm() / theirs.norm() < near
+
+
+def test_weights_of_four_bits_are_those_of_the_spec(tmp_path: Path) -> None:
+    config = small(tmp_path, "float32")
+    theirs = logits_of(Rounded, config)
+    ours = logits_of(TritonExecutor, msgspec.structs.replace(config, quant="int4"))
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def small(folder: Path, dtype: str) -> WorkerConfig:
+    """A model in a file, and room for two requests."""
     values = weights(shapes())
-    path = write_huggingface(tmp_path / "model", huggingface_config(), huggingface_tensors(values))
-    config = WorkerConfig(
+    path = write_huggingface(folder / "model", huggingface_config(), huggingface_tensors(values))
+    return WorkerConfig(
         model=str(path),
         dtype=dtype,  # type: ignore[arg-type]
         kv_blocks=8,
@@ -95,9 +155,22 @@ def test_a_model_from_a_file_says_what_it_says_on_torch(dtype: str, tmp_path: Pa
         max_model_len=16,
         threads=1,
     )
-    ours, theirs = (logits_of(kind, config) for kind in (TritonExecutor, TorchExecutor))
-    near = 1e-5 if dtype == "float32" else 0.1
-    torch.testing.assert_close(ours, theirs, rtol=near, atol=near)
+
+
+class Rounded(TorchExecutor):
+    """On weights that were rounded beforehand."""
+
+    @staticmethod
+    def choose_kernels(config: WorkerConfig, device: str) -> Kernels:
+        """Torch's, given what is left of weights."""
+        return TORCH._replace(
+            pack=lambda weight, bias: plain(four_bits(linear_int4.quantised(weight)), bias),
+            pack_head=lambda weight, bias: plain(eight_bits(linear_int8.quantised(weight)), bias),
+        )
+
+
+def eight_bits(held: linear_int8.Int8) -> torch.Tensor:
+    return held.values * held.scale[:, None]
 
 
 def logits_of(kind: type[TorchExecutor], config: WorkerConfig) -> torch.Tensor:
@@ -129,11 +202,6 @@ def test_where_triton_is_missing_it_is_refused_by_name(monkeypatch: pytest.Monke
         executor_path(WorkerConfig(executor="triton"))
     with pytest.raises(ConfigError, match="kernels: triton is not here"):
         triton_kernels("cpu")
-
-
-def test_a_quantisation_is_refused() -> None:
-    with pytest.raises(ConfigError, match="int4 needs the native executor"):
-        executor_path(WorkerConfig(executor="triton", quant="int4"))
 
 
 def test_both_makers_have_every_operator() -> None:

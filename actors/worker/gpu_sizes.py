@@ -1,0 +1,52 @@
+"""How much of a GPU's memory is left for the KV cache: pure numbers, from free bytes and shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from optimist.actors.config import WorkerConfig
+from optimist.actors.worker.limits import MEGABYTE
+from optimist.messages.errors import ConfigError
+from optimist.models.config import ModelConfig
+
+WIDE = 4
+"""bytes of a float32"""
+
+LOGITS_COPIES = 3
+"""of the logits of a step at once: raw, processed, probabilities"""
+
+
+def step_bytes(config: WorkerConfig, model: ModelConfig, itemsize: int) -> int:
+    """Bytes that the largest step takes beside weights and caches, generously.
+
+    itemsize: of the network's dtype. Of a layer, what lives at once: the residual stream in float32, its
+    norm, queries, keys, values and what attention makes of them, and the feed-forward's inner values.
+    """
+    heads = model.num_heads + 2 * model.num_kv_heads
+    narrow = 2 * model.hidden_size + (heads + model.num_heads) * model.head_dim
+    token = WIDE * 2 * model.hidden_size + itemsize * (narrow + 3 * model.intermediate_size)
+    places = min(config.max_slots * (1 + config.most_drafts), config.max_batch_tokens)
+    return token * config.max_batch_tokens + LOGITS_COPIES * WIDE * model.vocab_size * places
+
+
+def kv_room(free: int, config: WorkerConfig, model: ModelConfig, itemsize: int) -> int:
+    """Bytes for KV caches when `free` are left beside the weights; none where that is too little."""
+    taken = step_bytes(config, model, itemsize) + config.reserve_mb * MEGABYTE
+    return max(0, free - taken)
+
+
+@contextmanager
+def enough_memory(config: WorkerConfig, device: str) -> Iterator[None]:
+    """Raises ConfigError, saying what to lower, where the device runs out of memory meanwhile."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        said = str(error).partition("\n")[0]
+        raise ConfigError(
+            f"worker.device: {device} has too little memory for this engine. Lower kv_memory_mb or "
+            f"kv_blocks, max_slots ({config.max_slots}), max_batch_tokens ({config.max_batch_tokens}) or "
+            f"max_model_len, raise reserve_mb, turn graphs off, or take fewer bits of weights: {said}"
+        ) from None

@@ -1,0 +1,68 @@
+"""Operators on numbers of few bits: weights of eight and four, and a KV cache of eight."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from optimist.kernels import choice, gpus
+from optimist.kernels.linear import Linear
+from optimist.kernels.linear_int4 import quantised as four_bits
+from optimist.kernels.linear_int4.triton import linear_int4
+from optimist.kernels.linear_int8 import quantised as eight_bits
+from optimist.kernels.linear_int8.triton import linear_int8
+from optimist.messages.errors import ConfigError
+
+ADA = (8, 9)
+"""capability from which an NVIDIA GPU converts e4m3"""
+
+
+def quantised(kernels: choice.Kernels, quant: str) -> choice.Kernels:
+    """The same, with linears of `int8` or `int4` weights. The head has eight bits: it decides between tokens."""
+    return kernels._replace(pack=_int4 if quant == "int4" else _int8, pack_head=_int8)
+
+
+def _int8(weight: Tensor, bias: Tensor | None) -> Linear:
+    held = eight_bits(weight)
+    return lambda x: linear_int8(x, held, bias)
+
+
+def _int4(weight: Tensor, bias: Tensor | None) -> Linear:
+    try:
+        held = four_bits(weight)
+    except ValueError as error:
+        raise ConfigError(f"worker.quant: int4 does not fit this model: {error}") from None
+    return lambda x: linear_int4(x, held, bias)
+
+
+def cached_narrowly(kernels: choice.Kernels, device: str) -> choice.Kernels:
+    """The same, with a KV cache of eight bits, not scaled: keys and values saturate at what fits."""
+    write, attend = kernels.kv_write, kernels.paged_attention
+
+    def kv_write(kv: Tensor, cache: Tensor, slots: Tensor) -> None:
+        write(kv, cache, slots, _ones(cache.shape[0], cache.device))
+
+    def paged_attention(q: Tensor, cache: Tensor, *rest: Any, **options: Any) -> Tensor:
+        return attend(q, cache, *rest, **options, scales=_ones(cache.shape[0], cache.device))
+
+    return kernels._replace(
+        kv_write=kv_write, paged_attention=paged_attention, kv_dtype=fp8_of(device, gpus.found())
+    )
+
+
+@lru_cache(maxsize=16)
+def _ones(heads: int, device: torch.device) -> Tensor:
+    return torch.ones(heads, dtype=torch.float32, device=device)
+
+
+def fp8_of(device: str, seen: gpus.Gpus) -> torch.dtype:
+    """The numbers of eight bits that a device converts by itself."""
+    if device == "cpu":
+        return torch.float8_e4m3fn
+    if seen.amd:
+        return torch.float8_e4m3fnuz
+    at = int(device.partition(":")[2] or 0)
+    return torch.float8_e4m3fn if seen.capabilities[at] >= ADA else torch.float8_e5m2

@@ -1,0 +1,50 @@
+"""Options of the device that computes."""
+
+from __future__ import annotations
+
+from optimist.cli.option import MEASURES, ON_DEVICE, engine_option
+
+DEVICE = (
+    engine_option(
+        "--kernels",
+        "worker.executor",
+        "text",
+        "what computes: the native library, torch, triton, or the fastest that can; triton on a "
+        "CPU is interpreted, for tests",
+        ("auto", "native", "torch", "triton"),
+    ),
+    engine_option(
+        "--quant",
+        "worker.quant",
+        "text",
+        "bits of the weights: none is bfloat16, auto what the file has; needs the native library or triton",
+        ("none", "int8", "int4", "auto"),
+        also=MEASURES,
+    ),
+    engine_option(
+        "--device",
+        "worker.device",
+        "text",
+        "cpu, cuda, cuda:N, or auto: a GPU where torch sees one, else the CPU",
+        also=ON_DEVICE,
+    ),
+    engine_option(
+        "--kv-dtype",
+        "worker.kv_dtype",
+        "text",
+        "number type of the KV cache: auto is --dtype; fp8 needs --kernels triton",
+        ("auto", "fp8"),
+    ),
+    engine_option(
+        "--reserve-mb",
+        "worker.reserve_mb",
+        "int",
+        "of a GPU's memory, in MiB, left free beside weights, KV cache and what a step takes",
+    ),
+    engine_option(
+        "--no-graphs",
+        "worker.graphs",
+        "off",
+        "a GPU's steps of decoding requests are launched anew, not captured at the start",
+    ),
+)

@@ -1,0 +1,102 @@
+"""Which GPU is used, and whose kernels run on it: told from what is seen, never from what is hoped."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from optimist.kernels import gpus
+from optimist.kernels.gpus import Gpus, chosen_device, device_named, kernels_for, visible_devices
+from optimist.messages.errors import ConfigError
+
+TWO = Gpus(("Small", "Large"), ((7, 5), (9, 0)))
+
+
+@pytest.mark.parametrize(
+    ("environ", "which"),
+    [
+        ({}, None),
+        ({"CUDA_VISIBLE_DEVICES": ""}, None),
+        ({"HIP_VISIBLE_DEVICES": "1"}, ("HIP_VISIBLE_DEVICES", "1")),
+        ({"ROCR_VISIBLE_DEVICES": "2", "CUDA_VISIBLE_DEVICES": ""}, ("ROCR_VISIBLE_DEVICES", "2")),
+        (
+            {"HIP_VISIBLE_DEVICES": "0,1", "CUDA_VISIBLE_DEVICES": "0,1"},
+            ("CUDA_VISIBLE_DEVICES", "0,1"),
+        ),
+    ],
+    ids=str,
+)
+def test_the_first_variable_that_is_set_counts(
+    environ: dict[str, str], which: tuple[str, str] | None
+) -> None:
+    assert visible_devices(environ) == which
+
+
+def test_variables_that_contradict_each_other_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "1")
+    message = r"ROCR_VISIBLE_DEVICES: expected '0' as in CUDA_VIS.* got '1'"
+    with pytest.raises(ConfigError, match=message):
+        chosen_device("auto")
+    assert chosen_device("cpu") == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("option", "seen", "device"),
+    [
+        ("auto", Gpus(), "cpu"),
+        ("auto", TWO, "cuda:0"),
+        ("cpu", TWO, "cpu"),
+        ("cuda", TWO, "cuda:0"),
+        ("cuda:1", TWO, "cuda:1"),
+    ],
+    ids=str,
+)
+def test_a_name_means_a_device(option: str, seen: Gpus, device: str) -> None:
+    assert device_named(option, seen) == device
+
+
+@pytest.mark.parametrize(
+    ("option", "seen", "message"),
+    [
+        ("cuda", Gpus(), "expected a GPU that torch sees, got 'cuda': none"),
+        ("cuda:2", TWO, "got 'cuda:2': cuda:0 Small, cuda:1 Large"),
+        ("gpu", TWO, "worker.device: expected auto, cpu, cuda or cuda:N, got 'gpu'"),
+        ("cuda:", TWO, "expected auto, cpu, cuda or cuda:N"),
+    ],
+)
+def test_what_is_not_there_is_refused(option: str, seen: Gpus, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        device_named(option, seen)
+
+
+@pytest.mark.parametrize(
+    ("device", "seen", "missing", "whose", "why"),
+    [
+        ("cuda:1", TWO, "", "triton", "capability 9.0"),
+        ("cuda:0", TWO, "", "torch", "need capability 8.0, it has 7.5"),
+        ("cuda:1", TWO, "no triton", "torch", "no triton"),
+        ("cuda:0", Gpus(("MI300X",), ((9, 4),), amd=True), "", "triton", "capability 9.4"),
+    ],
+)
+def test_kernels_are_chosen_by_capability(
+    device: str, seen: Gpus, missing: str, whose: str, why: str
+) -> None:
+    chosen, said = kernels_for(device, seen, missing)
+    assert (chosen, why in said) == (whose, True)
+
+
+def test_without_a_driver_nobody_loads_torch_to_look_for_a_gpu() -> None:
+    code = (
+        "import sys\nfrom optimist.kernels import gpus\ngpus.DRIVERS = ('/nowhere',)\n"
+        "assert gpus.chosen_device('auto') == 'cpu'\nassert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_torch_sees_is_what_is_found() -> None:
+    import torch
+
+    assert len(gpus.found().names) == torch.cuda.device_count()

@@ -1,0 +1,163 @@
+"""Steps on a GPU that is not here: everything they touch is on it, and nothing in them waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from absent_gpu import GPU, Diary, absent_gpu
+from torch import Tensor
+
+from optimist.actors.config import WorkerConfig
+from optimist.actors.worker.base import Progress, RowDrafts
+from optimist.actors.worker.torch_executor import TorchExecutor, unheard
+from optimist.actors.worker.torch_result import TorchTicket
+from optimist.kernels.choice import TORCH, Kernels, triton_kernels
+from optimist.kernels.device import Gpu
+from optimist.kernels.triton_common import recorded
+from optimist.messages.base import column
+from optimist.messages.batches import Batch
+from optimist.messages.slots import Sampling
+from optimist.models.base import expected_shapes
+from optimist.models.llama import Llama
+from optimist.testing.hand import GREEDY, Hand, Row
+from optimist.testing.torch_toy import TOY
+
+EVERYTHING = Sampling(
+    temperature=0.7,
+    seed=3,
+    top_k=5,
+    top_p=0.9,
+    min_p=0.01,
+    presence_penalty=0.5,
+    repetition_penalty=1.1,
+    min_tokens=3,
+    stop_ids=column([7]),
+    bias_ids=column([3]),
+    bias_values=np.array([1.5], np.float32).tobytes(),
+    logprobs=2,
+)
+
+
+class Shapes:
+    """Weights without values."""
+
+    def take(self, *names: str) -> Tensor:
+        shapes = [expected_shapes(TOY)[name] for name in names]
+        rows = sum(shape[0] for shape in shapes)
+        return torch.empty((rows, *shapes[0][1:]), dtype=torch.bfloat16, device=GPU)
+
+
+def executor(
+    kernels: Kernels,
+    diary: Diary | None = None,
+    progress: Progress = unheard,
+    kind: type[TorchExecutor] = TorchExecutor,
+    **options: Any,
+) -> TorchExecutor:
+    sizes: dict[str, Any] = {"block_size": 4, "kv_blocks": 32, "max_slots": 4, "max_model_len": 32}
+    config = WorkerConfig(**(sizes | options))
+    network = Llama(TOY, Shapes(), torch.bfloat16, kernels)
+    device = Gpu(GPU, Diary() if diary is None else diary)
+    draft = network if config.proposer == "draft-model" else None
+    return kind(network, config, draft=draft, device=device, progress=progress)
+
+
+def afternoon(hand: Hand, drafts: int = 0) -> None:
+    """Prompts in chunks, decoding, and both in one step; plain requests and ones that use everything."""
+    for slot, sampling in enumerate((GREEDY, EVERYTHING)):
+        hand.open(slot, range(1, 8), range(4 * slot, 4 * slot + 4), sampling=sampling)
+    hand.submit([Row(0, 5), Row(1, 7)])
+    hand.submit([Row(1, 1 + drafts, decode=True), Row(0, 2)])
+    hand.submit([Row(1, 1 + drafts, decode=True), Row(0, 1 + drafts, decode=True)])
+
+
+@pytest.fixture(autouse=True)
+def every_read_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPTIMIST_SYNC_CHECK", "error")
+
+
+class Drafting(TorchExecutor):
+    """Every decode row of a step has room for two drafts."""
+
+    def submit(self, batch: Batch, drafts: RowDrafts | None = None) -> TorchTicket:
+        if batch.num_decodes:
+            room, samples = column([2] * batch.num_decodes), column([1, 1])
+            batch = msgspec.structs.replace(batch, draft_counts=room, samples=samples)
+        return super().submit(batch, drafts)
+
+
+@pytest.mark.parametrize("verify", ["sample", "block"])
+@pytest.mark.parametrize("kernels", ["torch", "triton"])
+def test_every_tensor_of_a_step_is_on_the_gpu(
+    kernels: str, verify: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = TORCH if kernels == "torch" else triton_kernels("cpu")
+    with absent_gpu(monkeypatch), recorded() as launches:
+        if verify == "sample":
+            afternoon(Hand(executor(chosen, graphs=False)))
+        else:
+            proposer = "self-draft" if kernels == "triton" else "draft-model"
+            made = executor(chosen, kind=Drafting, proposer=proposer, verify=verify, graphs=False)
+            afternoon(Hand(made), drafts=2)
+    used = [one for launch in launches for one in launch.arguments if isinstance(one, Tensor)]
+    assert {tensor.device for tensor in used} == ({GPU} if kernels == "triton" else set())
+
+
+def test_a_tensor_that_was_left_on_the_host_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    with absent_gpu(monkeypatch):
+        made = executor(TORCH)
+        made._state.computed = torch.zeros(4, dtype=torch.int32)  # noqa: SLF001 - planted
+        with pytest.raises(RuntimeError, match="same device"):
+            afternoon(Hand(made))
+
+
+def test_a_step_waits_for_nothing_and_its_results_are_copied_beside_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    diary = Diary()
+    with absent_gpu(monkeypatch), recorded():
+        hand = Hand(executor(triton_kernels("cpu"), diary, graphs=False))
+        hand.open(0, [1, 2, 3], [0])
+        diary.entries.clear()
+        ticket = hand.submit([Row(0, 3)])
+        hand.submit([Row(0, 1, decode=True)])
+    step = [
+        "compute: begin",
+        "compute: computed",
+        "copy: behind computed",
+        "copy: begin",
+        "copy: end",
+        "copy: keeps int64",
+        "copy: keeps int64",
+        "copy: copied",
+        "compute: end",
+    ]
+    assert diary.entries == [*step, *step]
+    ticket.wait()
+    assert diary.entries[2 * len(step) :] == ["WAIT for copied"]
+
+
+def test_decoding_is_captured_at_the_start_and_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[str, int, int]] = []
+    diary = Diary()
+    with absent_gpu(monkeypatch), recorded():
+        kernels = triton_kernels("cpu")
+        made = executor(kernels, diary, lambda *part: told.append(part), max_slots=2)
+        assert told == [("graphs", 1, 2), ("graphs", 2, 2)]
+        assert [entry for entry in diary.entries if "capture" in entry] == [
+            "compute: capture into None",
+            "compute: capture into pool",
+        ]
+        assert diary.entries[-1] == "WAIT for everything"
+        hand = Hand(made)
+        hand.open(0, [1, 2, 3], [0])
+        diary.entries.clear()
+        hand.submit([Row(0, 3)])
+        assert "replay" not in diary.entries
+        hand.submit([Row(0, 1, decode=True)])
+        assert diary.entries.count("replay") == 1
+    assert not [entry for entry in diary.entries if "WAIT" in entry]
