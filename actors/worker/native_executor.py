@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Self
 
 import numpy as np
@@ -11,6 +10,7 @@ from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Executor, Limits, Outcome, Progress, RowDrafts
 from optimist.actors.worker.limits import limits_of
 from optimist.actors.worker.native_rows import choice_of, outcome, planned
+from optimist.actors.worker.processors import processors
 from optimist.actors.worker.prompt_scores import PromptWishes, prompt_scores
 from optimist.actors.worker.slot_book import SlotBook
 from optimist.kernels.native.device import NativeDevice, NativeError
@@ -71,7 +71,7 @@ class NativeExecutor(Executor):
                 slots=limits.max_slots,
                 max_len=limits.max_model_len,
                 max_tokens=limits.max_batch_tokens,
-                threads=config.threads or len(os.sched_getaffinity(0)),
+                threads=config.threads or processors(),
             )
             return cls(load_device(source, sizes, progress, quant=config.quant), limits)
 

@@ -107,7 +107,7 @@ OPTIONS = (
         "--threads",
         "worker.threads",
         "int",
-        "threads that compute; not given: one for each processor",
+        "threads that compute; not given: one for each core",
         also=(*COMPARED, *MEASURES),
     ),
     engine_option(
