@@ -173,6 +173,10 @@ def library() -> ctypes.CDLL:
             f"{found[0]}: expected interface {ABI}, got {version}: install the package again"
         )
     for name, (result, arguments) in _FUNCTIONS.items():
-        function = getattr(loaded, name)
+        function = getattr(loaded, name, None)
+        if function is None:
+            raise ConfigError(
+                f"{found[0]}: expected {name}, it has none: install the package again"
+            )
         function.restype, function.argtypes = result, arguments
     return loaded

@@ -31,3 +31,10 @@ def test_one_of_another_version_has_a_reason(monkeypatch: pytest.MonkeyPatch) ->
     library.library.cache_clear()
     assert "install the package again" in library.missing()
     library.library.cache_clear()
+
+
+def test_one_that_lacks_a_function_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(vars(library)["_FUNCTIONS"], "native_dance", (None, ()))
+    library.library.cache_clear()
+    assert "expected native_dance, it has none: install" in library.missing()
+    library.library.cache_clear()
