@@ -36,9 +36,10 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     proposer: `self-draft` or `draft-model`, which draft on the device; `none`: drafts, if any, come
     from the host. draft_layers: of the model, for self-draft; None is a quarter of them. draft_model:
     path of another model with the same vocabulary, for draft-model.
-    device: `cpu`, `cuda`, `cuda:N`, or `auto`, a GPU where torch sees one. kv_dtype: of the KV cache, auto is
-    dtype; `fp8` needs the triton executor. reserve_mb: of a GPU's memory, left free beside weights,
-    cache and what a step takes. graphs: capture steps of decode rows on a GPU. most_drafts: of a row, that graphs have room for.
+    device: `cpu`, `cuda`, `cuda:N`, or `auto`, a GPU where torch sees one. kv_dtype: of the KV cache, auto
+    is dtype; `fp8` needs the triton executor. reserve_mb: of a GPU's memory, left free beside weights,
+    cache and what a step takes. graphs: capture steps of decode rows on a GPU. most_drafts: of a row,
+    that graphs have room for; the engine says.
     verify: how drafts are judged: compared with the `sample` at their place, so that seeded output does
     not depend on them, or by `rejection` sampling, one by one or as a `block`, where it does.
     """

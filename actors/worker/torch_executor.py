@@ -52,7 +52,8 @@ class TorchExecutor(Executor):
 
     model: the network, with its weights. config: sizes; its `model`, `dtype` and `threads` are read
     by `load` alone. draft: the model that drafts, where config says so. proposer: makes a proposer
-    that config does not know. device: where model is, None is its own. progress: of captures. Raises ConfigError when the sizes do not fit the model or each other.
+    that config does not know. device: where model is, None is its own. progress: of captures. Raises
+    ConfigError when the sizes do not fit the model or each other.
     """
 
     operators = (Llama.forward, prepare)

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from optimist.kernels import gpus
+from optimist.cli.doctor import examine
+from optimist.kernels import gpus, triton_interpreter
 from optimist.kernels.gpus import Gpus, chosen_device, device_named, kernels_for, visible_devices
 from optimist.messages.errors import ConfigError
 
@@ -100,3 +101,19 @@ def test_what_torch_sees_is_what_is_found() -> None:
     import torch
 
     assert len(gpus.found().names) == torch.cuda.device_count()
+
+
+@pytest.mark.parametrize(
+    ("missing", "says"),
+    [
+        ("", "cuda:1 Large; triton's kernels: capability 9.0"),
+        ("no triton", "cuda:1 Large; torch's kernels: no triton"),
+    ],
+)
+def test_doctor_says_which_device_and_whose_kernels(
+    missing: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpus, "chosen_device", lambda option: "cuda:1")
+    monkeypatch.setattr(gpus, "found", lambda: TWO)
+    monkeypatch.setattr(triton_interpreter, "missing", lambda: missing)
+    assert says in [finding.says for finding in examine() if finding.what == "device"]

@@ -124,7 +124,8 @@ def _device() -> Finding:
         whose = "torch's" if missing() else "the native library's"
         return Finding("device", True, f"cpu, no GPU is visible; {whose} kernels")
     whose, why = gpus.kernels_for(device, seen, triton_missing())
-    return Finding("device", True, f"{device} {seen.names[0]}; {whose}'s kernels: {why}")
+    name = seen.names[int(device.partition(":")[2])]
+    return Finding("device", True, f"{device} {name}; {whose}'s kernels: {why}")
 
 
 def _model() -> str:

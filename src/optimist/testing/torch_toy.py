@@ -49,9 +49,12 @@ def toy_weights(config: ModelConfig = TOY, seed: int = 0) -> ToyWeights:
     }
 
 
-def toy_network(config: ModelConfig = TOY, seed: int = 0, kernels: Kernels = TORCH) -> Llama:
+def toy_network(
+    config: ModelConfig = TOY, seed: int = 0, kernels: Kernels = TORCH, device: str = "cpu"
+) -> Llama:
     """The toy as the engine's network, in float64."""
-    return Llama(config, _Taken(toy_weights(config, seed)), torch.float64, kernels)
+    weights = _Taken(toy_weights(config, seed), torch.device(device))
+    return Llama(config, weights, torch.float64, kernels)
 
 
 def toy_executor(limits: Limits, network: Llama) -> Executor:
@@ -96,11 +99,13 @@ class TritonToyExecutor(ToyExecutor):
 
 
 class _Taken:
-    def __init__(self, weights: ToyWeights) -> None:
+    def __init__(self, weights: ToyWeights, device: torch.device) -> None:
         self._weights = weights
+        self._device = device
 
     def take(self, *names: str) -> Tensor:
-        return torch.cat([torch.from_numpy(self._weights[name]) for name in names])
+        taken = [torch.from_numpy(self._weights[name]) for name in names]
+        return torch.cat(taken).to(self._device)
 
 
 def _matrix(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:

@@ -29,7 +29,7 @@ from optimist.actors.worker.torch_rows import Rows
 from optimist.actors.worker.triton_executor import TritonExecutor
 from optimist.kernels import choice, linear_int4, linear_int8, triton_interpreter
 from optimist.kernels.choice import TORCH, Kernels, triton_kernels
-from optimist.kernels.device import Device
+from optimist.kernels.device import Device, device_of
 from optimist.kernels.linear.cpu import plain
 from optimist.kernels.linear_int4.reference import weights as four_bits
 from optimist.messages.errors import ConfigError
@@ -40,10 +40,9 @@ from optimist.testing.placements import VOCAB_SIZE, check_placed
 from optimist.testing.torch_oracle import ToyOracle
 from optimist.testing.torch_toy import TOY, toy_network, toy_weights
 
-NETWORK = toy_network(kernels=triton_kernels("cpu"))
+DEVICE = "cuda:0" if torch.cuda.is_available() else "cpu"
+NETWORK = toy_network(kernels=triton_kernels(DEVICE), device=DEVICE)
 NEXT_TOKEN = ToyOracle()
-
-CPU = torch.device("cpu")
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +71,11 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     return counts
 
 
+def captures() -> Device:
+    """A GPU where there is one."""
+    return Captures(torch.device("cpu")) if DEVICE == "cpu" else device_of(DEVICE)
+
+
 def config_of(limits: Limits, proposer: Literal["none", "self-draft"], drafts: int) -> WorkerConfig:
     return WorkerConfig(
         dtype="float64",
@@ -86,11 +90,11 @@ def config_of(limits: Limits, proposer: Literal["none", "self-draft"], drafts: i
 
 
 def capturing(limits: Limits) -> Executor:
-    return TorchExecutor(NETWORK, config_of(limits, "none", 3), device=Captures(CPU))
+    return TorchExecutor(NETWORK, config_of(limits, "none", 3), device=captures())
 
 
 def drafting(limits: Limits) -> Executor:
-    return TorchExecutor(NETWORK, config_of(limits, "self-draft", 3), device=Captures(CPU))
+    return TorchExecutor(NETWORK, config_of(limits, "self-draft", 3), device=captures())
 
 
 def test_drafts_of_the_host_change_no_token_whether_steps_are_captured_or_not(
@@ -205,6 +209,6 @@ def test_where_triton_is_missing_it_is_refused_by_name(monkeypatch: pytest.Monke
 
 
 def test_both_makers_have_every_operator() -> None:
-    assert [type(operator) for operator in triton_kernels("cpu")] == [
+    assert [type(operator) for operator in triton_kernels(DEVICE)] == [
         type(operator) for operator in TORCH
     ]

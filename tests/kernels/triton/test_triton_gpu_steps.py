@@ -26,6 +26,9 @@ from optimist.models.llama import Llama
 from optimist.testing.hand import GREEDY, Hand, Row
 from optimist.testing.torch_toy import TOY
 
+HERE = "cuda:0" if torch.cuda.is_available() else "cpu"
+"""what Triton is loaded for in this process: nothing is run on it"""
+
 EVERYTHING = Sampling(
     temperature=0.7,
     seed=3,
@@ -95,7 +98,7 @@ class Drafting(TorchExecutor):
 def test_every_tensor_of_a_step_is_on_the_gpu(
     kernels: str, verify: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chosen = TORCH if kernels == "torch" else triton_kernels("cpu")
+    chosen = TORCH if kernels == "torch" else triton_kernels(HERE)
     with absent_gpu(monkeypatch), recorded() as launches:
         if verify == "sample":
             afternoon(Hand(executor(chosen, graphs=False)))
@@ -120,7 +123,7 @@ def test_a_step_waits_for_nothing_and_its_results_are_copied_beside_the_next(
 ) -> None:
     diary = Diary()
     with absent_gpu(monkeypatch), recorded():
-        hand = Hand(executor(triton_kernels("cpu"), diary, graphs=False))
+        hand = Hand(executor(triton_kernels(HERE), diary, graphs=False))
         hand.open(0, [1, 2, 3], [0])
         diary.entries.clear()
         ticket = hand.submit([Row(0, 3)])
@@ -145,7 +148,7 @@ def test_decoding_is_captured_at_the_start_and_replayed(monkeypatch: pytest.Monk
     told: list[tuple[str, int, int]] = []
     diary = Diary()
     with absent_gpu(monkeypatch), recorded():
-        kernels = triton_kernels("cpu")
+        kernels = triton_kernels(HERE)
         made = executor(kernels, diary, lambda *part: told.append(part), max_slots=2)
         assert told == [("graphs", 1, 2), ("graphs", 2, 2)]
         assert [entry for entry in diary.entries if "capture" in entry] == [
