@@ -138,7 +138,7 @@ void Step::multiply(Walk& walk, const Linear& linear, const Input& input, const 
 void Step::multiply_few(Walk& walk, const Linear& linear, const Input& input,
                         const Epilogue& epilogue, const Linear* next, int parts) {
   int panels = linear.outputs / kPanel;
-  int first = share(parts, walk.thread, walk.threads), end = share(parts, walk.thread + 1, walk.threads);
+  int end = share(parts, walk.thread + 1, walk.threads), last = -1;
   Workspace& own = *m_.workspaces[walk.thread];
   Acts acts = input.acts;
   bool made = !input.own;
@@ -153,13 +153,12 @@ void Step::multiply_few(Walk& walk, const Linear& linear, const Input& input,
       make_row(input, acts, row, walk.thread);
     }
     made = true;
-    // The way goes up in one's own share and down in another's.
-    bool mine = part >= first && part < end;
-    int after = mine ? part + 1 : part - 1;
+    // The way goes up, and down where another thread is at the front.
+    int after = last == part + 1 ? part - 1 : part + 1;
+    last = part;
+    bool leaves = after < 0 || after == parts || after == end;
     const uint8_t* fetched =
-        after < 0 || (mine && after == end)
-            ? then
-            : linear.panels + share(panels, after, parts) * linear.panel_bytes;
+        leaves ? then : linear.panels + share(panels, after, parts) * linear.panel_bytes;
     isa_.multiply(linear, acts, input.rows, share(panels, part, parts), share(panels, part + 1, parts),
                   fetched, own.tiles.get());
   };

@@ -106,19 +106,20 @@ int Pool::take_over(const Walk& walk, int count, bool patient) {
   return kNone;
 }
 
-// From the front of one's own share, from the end of another's. Its last one is left to a thread that
-// is there: it has it in its cache already.
+// From the front of one's own share or of one whose thread has not come to this phase, from the end of
+// another's. The last one is left to a thread that is there: it has it in its cache already.
 int Pool::take(const Walk& walk, int member, int count, bool patient) {
   std::atomic<uint64_t>& range = members_[member].range;
   bool own = member == walk.thread;
+  bool here = !own && members_[member].phase.load(std::memory_order_relaxed) == walk.phase;
   for (uint64_t seen = range.load(std::memory_order_acquire);;) {
     uint64_t phase = seen >> (2 * kBits);
     if (phase > walk.phase) return kNone;
-    bool there = phase == walk.phase;
-    int low = there ? (int)(seen >> kBits & kMostParts) : share(count, member, walk.threads);
-    int high = there ? (int)(seen & kMostParts) : share(count, member + 1, walk.threads);
-    if (low == high || (!own && there && patient && high - low < 2)) return kNone;
-    int part = own ? low++ : --high;
+    bool begun = phase == walk.phase;
+    int low = begun ? (int)(seen >> kBits & kMostParts) : share(count, member, walk.threads);
+    int high = begun ? (int)(seen & kMostParts) : share(count, member + 1, walk.threads);
+    if (low == high || (here && patient && high - low < 2)) return kNone;
+    int part = here ? --high : low++;
     uint64_t left = (walk.phase << kBits | low) << kBits | high;
     if (range.compare_exchange_weak(seen, left, std::memory_order_acq_rel)) return part;
   }

@@ -76,6 +76,7 @@ class Pool {
   struct alignas(128) Member {
     std::atomic<uint64_t> range{0};  // phase, first part and end of those that nobody has begun
     std::atomic<uint64_t> held{0};   // phase, part and state of the one in work
+    std::atomic<uint64_t> phase{0};  // in which it came last
     // Others look at it all the time while they wait: far from what its thread writes all the time.
     alignas(128) std::atomic<uint64_t> done{0};  // parts
   };
@@ -131,6 +132,7 @@ void Pool::phase(Walk& walk, int count, int patience, bool twice, const Compute&
     }
     return;
   }
+  members_[walk.thread].phase.store(walk.phase, std::memory_order_relaxed);
   double since = 0;
   for (int part; (part = take(walk, walk.thread, count, false)) != kNone;)
     carry(walk, part, twice, compute, commit);
