@@ -93,17 +93,25 @@ def steps(model: str, device: str) -> dict[str, Any]:
     """Decode steps of many requests, DEPTH in flight, in which nothing may wait; and what the profiler saw."""
     config = config_of(model, device, "bfloat16", REQUESTS)
     executor = executor_class(config).load(config, _unheard)
-    decoded(executor, REQUESTS, STEPS)
-    executor.reset()
+
+    def again() -> float:
+        executor.reset()
+        begun = perf_counter()
+        decoded(executor, REQUESTS, STEPS)
+        return perf_counter() - begun
+
+    again()
     with _no_waiting():
-        decoded(executor, REQUESTS, STEPS)
-    executor.reset()
-    begun = perf_counter()
+        again()
+    seconds = again()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
-        decoded(executor, REQUESTS, STEPS)
-    seconds = perf_counter() - begun
+        again()
     executor.close()
-    busy = [(one.time_range.start, one.time_range.end) for one in seen.events() or ()]
+    busy = [
+        (one.time_range.start, one.time_range.end)
+        for one in seen.events() or ()
+        if one.device_type.name == "CUDA"
+    ]
     return {
         "requests": REQUESTS,
         "depth": DEPTH,
