@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from optimist.kernels import choice, gpus
+from optimist.kernels import gpus
+from optimist.kernels.contract import Kernels
 from optimist.kernels.linear import Linear
 from optimist.kernels.linear_int4 import quantised as four_bits
 from optimist.kernels.linear_int4.triton import linear_int4
@@ -20,7 +21,7 @@ ADA = (8, 9)
 """capability from which an NVIDIA GPU converts e4m3"""
 
 
-def quantised(kernels: choice.Kernels, quant: str) -> choice.Kernels:
+def quantised(kernels: Kernels, quant: str) -> Kernels:
     """The same, with linears of `int8` or `int4` weights. The head has eight bits: it decides between tokens."""
     return kernels._replace(pack=_int4 if quant == "int4" else _int8, pack_head=_int8)
 
@@ -38,7 +39,7 @@ def _int4(weight: Tensor, bias: Tensor | None) -> Linear:
     return lambda x: linear_int4(x, held, bias)
 
 
-def cached_narrowly(kernels: choice.Kernels, device: str) -> choice.Kernels:
+def cached_narrowly(kernels: Kernels, device: str) -> Kernels:
     """The same, with a KV cache of eight bits, not scaled: keys and values saturate at what fits."""
     write, attend = kernels.kv_write, kernels.paged_attention
 

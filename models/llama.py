@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from optimist.kernels.card import wide
-from optimist.kernels.choice import TORCH, Kernels
+from optimist.kernels.choice import TORCH
+from optimist.kernels.contract import Kernels
 from optimist.kernels.device import upload
 from optimist.kernels.kv_cache import allocate
 from optimist.kernels.linear import Linear

@@ -9,7 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from optimist.kernels.choice import TORCH, Kernels
+from optimist.kernels.choice import TORCH
+from optimist.kernels.contract import Kernels
 from optimist.messages.errors import ModelError
 from optimist.models.llama import Llama
 from optimist.models.source import WeightSource, open_source

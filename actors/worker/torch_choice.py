@@ -9,7 +9,7 @@ from torch import Tensor
 
 from optimist.actors.worker.torch_result import Chosen, Reported
 from optimist.actors.worker.torch_sampling import NOTHING, Earlier, SamplingState
-from optimist.kernels.choice import Kernels
+from optimist.kernels.contract import Kernels
 from optimist.kernels.device import upload
 from optimist.kernels.logprobs import logprobs
 from optimist.kernels.verify import Noise, Places, Verified

@@ -27,7 +27,8 @@ from optimist.actors.worker.torch_rows import Rows, blocks_needed, longest, rows
 from optimist.actors.worker.torch_sampling import SamplingState
 from optimist.actors.worker.torch_state import SlotState
 from optimist.actors.worker.torch_step import StepInput, step_input
-from optimist.kernels.choice import TORCH, Kernels
+from optimist.kernels.choice import TORCH
+from optimist.kernels.contract import Kernels
 from optimist.kernels.device import Device, device_of, upload
 from optimist.kernels.gpus import chosen_device
 from optimist.kernels.logprobs import Report, logprobs

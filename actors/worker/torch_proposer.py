@@ -11,7 +11,8 @@ from optimist.actors.worker.base import Limits, Progress
 from optimist.actors.worker.device_proposer import DeviceProposer
 from optimist.actors.worker.draft_model import DraftModel, check_draft_model, check_draft_tokens
 from optimist.actors.worker.self_draft import SelfDraft, draft_layers
-from optimist.kernels.choice import TORCH, Kernels
+from optimist.kernels.choice import TORCH
+from optimist.kernels.contract import Kernels
 from optimist.messages.errors import ConfigError
 from optimist.models.config import ModelConfig
 from optimist.models.llama import Llama

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from optimist.actors.worker.base import Limits
 from optimist.actors.worker.slot_book import SlotBook
-from optimist.kernels.choice import TORCH, Kernels
+from optimist.kernels.choice import TORCH
+from optimist.kernels.contract import Kernels
 from optimist.kernels.device import upload
 from optimist.kernels.kv_cache import clear, null_block
 from optimist.messages.base import Column, ints

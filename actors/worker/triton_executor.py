@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.torch_executor import TorchExecutor
-from optimist.kernels.choice import Kernels, triton_kernels
+from optimist.kernels.choice import triton_kernels
+from optimist.kernels.contract import Kernels
 
 
 class TritonExecutor(TorchExecutor):

@@ -22,7 +22,7 @@ from optimist.actors.worker.torch_proposer import Factory
 from optimist.actors.worker.torch_sampling import SamplingState
 from optimist.bench.texts import CHATS
 from optimist.engine import Engine
-from optimist.kernels.choice import Kernels
+from optimist.kernels.contract import Kernels
 from optimist.kernels.verify import Places, Verified
 from optimist.messages.params import SamplingParams
 from optimist.models.llama import Llama

@@ -13,7 +13,8 @@ from torch import Tensor
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Executor, Limits, Progress
 from optimist.actors.worker.torch_executor import TorchExecutor
-from optimist.kernels.choice import TORCH, Kernels, triton_kernels
+from optimist.kernels.choice import TORCH, triton_kernels
+from optimist.kernels.contract import Kernels
 from optimist.messages.errors import ConfigError
 from optimist.models.base import expected_shapes
 from optimist.models.config import ModelConfig

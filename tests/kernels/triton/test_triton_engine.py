@@ -28,7 +28,8 @@ from optimist.actors.worker.torch_executor import TorchExecutor
 from optimist.actors.worker.torch_rows import Rows
 from optimist.actors.worker.triton_executor import TritonExecutor
 from optimist.kernels import choice, linear_int4, linear_int8, triton_interpreter
-from optimist.kernels.choice import TORCH, Kernels, triton_kernels
+from optimist.kernels.choice import TORCH, triton_kernels
+from optimist.kernels.contract import Kernels
 from optimist.kernels.device import Device, device_of
 from optimist.kernels.linear.cpu import plain
 from optimist.kernels.linear_int4.reference import weights as four_bits

@@ -15,7 +15,8 @@ from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Progress, RowDrafts
 from optimist.actors.worker.torch_executor import TorchExecutor, unheard
 from optimist.actors.worker.torch_result import TorchTicket
-from optimist.kernels.choice import TORCH, Kernels, triton_kernels
+from optimist.kernels.choice import TORCH, triton_kernels
+from optimist.kernels.contract import Kernels
 from optimist.kernels.device import Gpu
 from optimist.kernels.triton_common import recorded
 from optimist.messages.base import column
