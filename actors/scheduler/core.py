@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from optimist.actors.config import SchedulerConfig
 from optimist.actors.scheduler import told
 from optimist.actors.scheduler.acceptance import Totals
@@ -21,7 +23,15 @@ from optimist.messages.control import Resync
 from optimist.messages.drafting import Close, Open
 from optimist.messages.errors import Problem
 from optimist.messages.plans import Plan
-from optimist.messages.requests import Admit, Cancel, Grant, Retired, SchedulerStats, Tokens
+from optimist.messages.requests import (
+    Admit,
+    Cancel,
+    Grant,
+    Retired,
+    SchedulerStats,
+    Scored,
+    Tokens,
+)
 from optimist.messages.results import Capacity, StepResult
 
 TOO_LATE = Problem(code="deadline_exceeded", message="the deadline of the request has passed")
@@ -263,11 +273,16 @@ class Core:
 
     def _forget_ended(self, messages: list[News]) -> None:
         for message in messages:
-            if isinstance(message, Retired):
-                self._forget(self.live[message.request])
-            elif isinstance(message, Tokens) and message.finish is not None:
-                self._recently.add(self.live[message.request])
-                self._forget(self.live[message.request])
+            match message:
+                case Tokens(finish=None) | Scored():
+                    pass
+                case Tokens():
+                    self._recently.add(self.live[message.request])
+                    self._forget(self.live[message.request])
+                case Retired():
+                    self._forget(self.live[message.request])
+                case _:
+                    assert_never(message)
 
     def _retired(self, request: Request, problem: Problem | None) -> Retired:
         return Retired(incarnation=self.incarnation, request=request.id, problem=problem)
