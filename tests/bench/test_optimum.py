@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyn
 class WatchedChain(Watched):
     @classmethod
     def load(cls, config: WorkerConfig, progress: Progress) -> WatchedChain:
-        return cls(TARGET, config, draft=OTHER)
+        return cls(TARGET, config, draft=OTHER, progress=progress)
 
 
 async def accepted_and_optimum(verify: str) -> tuple[float, float]:

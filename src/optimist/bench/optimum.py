@@ -15,14 +15,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.actors.config import WorkerConfig
+from optimist.actors.worker.base import Progress
 from optimist.actors.worker.device_proposer import DeviceProposer, Drafter, Indices, Round
 from optimist.actors.worker.torch_choice import Choice, earlier_drafts
-from optimist.actors.worker.torch_executor import TorchExecutor
+from optimist.actors.worker.torch_executor import TorchExecutor, unheard
 from optimist.actors.worker.torch_proposer import Factory
 from optimist.actors.worker.torch_sampling import SamplingState
 from optimist.bench.texts import CHATS
 from optimist.engine import Engine
 from optimist.kernels.contract import Kernels
+from optimist.kernels.device import Device
 from optimist.kernels.verify import Places, Verified
 from optimist.messages.params import SamplingParams
 from optimist.models.llama import Llama
@@ -63,8 +65,12 @@ class Watched(TorchExecutor):
         *,
         draft: Llama | None = None,
         proposer: Factory | None = None,
+        device: Device | None = None,
+        progress: Progress = unheard,
     ) -> None:
-        super().__init__(model, config, draft=draft, proposer=proposer)
+        super().__init__(
+            model, config, draft=draft, proposer=proposer, device=device, progress=progress
+        )
         tally = Tally()
         self.tallies.append(tally)
         if self._drafter is not None:
