@@ -10,6 +10,9 @@ import { Dealer } from "zeromq";
 
 const packr = new Packr({ useRecords: false, int64AsType: "auto" });
 
+// Messages about a request. Others may be added within version 1, and are ignored.
+const ABOUT_REQUESTS = new Set(["prompt_logprobs", "delta", "finished", "failed"]);
+
 export class Client {
   #socket = new Dealer({ immediate: true, linger: 0 });
   #streams = new Map(); // request name -> { queue, wake, open }
@@ -27,7 +30,8 @@ export class Client {
     return client;
   }
 
-  // Yields every delta of a request, then its finished messages. Throws when it fails. Leaving the loop cancels it.
+  // Yields the prompt_logprobs of a request where asked for, every delta, then its finished messages.
+  // Throws when it fails. Leaving the loop cancels it.
   async *generate(prompt, params = {}, options = {}) {
     const request = `node-${++this.#number}`;
     const stream = { queue: [], wake: () => {}, open: params.n ?? 1 };
@@ -50,6 +54,10 @@ export class Client {
     const choices = Array.from({ length: params.n ?? 1 }, () => ({ text: "", token_ids: [] }));
     for await (const message of this.generate(prompt, params, options)) {
       const choice = choices[message.choice];
+      if (message.type === "prompt_logprobs") {
+        choice.prompt_logprobs = [...(choice.prompt_logprobs ?? []), ...message.tokens];
+        continue;
+      }
       choice.text += message.text;
       if (message.type === "delta") choice.token_ids.push(...message.token_ids);
       else Object.assign(choice, { finish_reason: message.finish_reason, usage: message.usage, seed: message.seed });
@@ -92,7 +100,7 @@ export class Client {
 
   #take(message) {
     if (message.type === "pong" && message.nonce === 0) return;
-    if (message.request) return this.#flow(message);
+    if (message.request) return ABOUT_REQUESTS.has(message.type) && this.#flow(message);
     if (message.type === "failed") return this.#lose(message.problem.message, failure(message.problem));
     this.#waiting.get(message.type)?.shift()?.resolve(message);
   }

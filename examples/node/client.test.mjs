@@ -45,6 +45,14 @@ test("without text there are ids only", async () => {
   assert.ok(choice.token_ids.length > 0);
 });
 
+test("a prompt says how likely its tokens are, and adds no text", async () => {
+  const [plain] = await client.complete("Once", { max_tokens: 3, temperature: 0 });
+  const [scored] = await client.complete("Once", { max_tokens: 3, temperature: 0, prompt_logprobs: 0 });
+  assert.equal(scored.text, plain.text);
+  assert.equal(scored.prompt_logprobs.length, scored.usage.prompt_tokens);
+  assert.equal(scored.prompt_logprobs[0].logprob, null);
+});
+
 test("a refusal names its field", async () => {
   const bad = client.complete("Once", { temperature: -1 });
   await assert.rejects(bad, { code: "invalid_request", field: "temperature" });
