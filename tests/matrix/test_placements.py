@@ -37,7 +37,9 @@ class Placed(NamedTuple):
         return Cell(*self[:-1])  # type: ignore[arg-type]
 
 
-PLACED = pairwise([Placed(*cell, placement) for cell in cells() for placement in PLACEMENTS])
+PLACED = pairwise(
+    [Placed(*cell, where) for cell in cells(("", "ngram", "suffix")) for where in PLACEMENTS]
+)
 
 
 @pytest.mark.parametrize("placed", PLACED, ids=lambda placed: "-".join(map(str, placed)))

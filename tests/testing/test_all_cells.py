@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from optimist.testing import all_cells
@@ -12,14 +14,21 @@ from optimist.testing.matrix import Cell
 FEW = [Cell(1, 512, True, "large", 1, "greedy"), Cell(2, 3, False, "small", 2, "seeded")]
 
 
+def few(drafts: Sequence[str]) -> list[Cell]:
+    return [cell._replace(drafts=drafts[0]) for cell in FEW]
+
+
 @pytest.fixture(autouse=True)
 def few_cells(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(all_cells, "cells", lambda: FEW)
+    monkeypatch.setattr(all_cells, "cells", few)
 
 
+@pytest.mark.parametrize("more", [[], ["--drafts", "suffix"]], ids=["nobody", "suffix"])
 @pytest.mark.parametrize("model", ["integers", "toy"])
-def test_green_cells_are_counted(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert all_cells.main(["--model", model]) == 0
+def test_green_cells_are_counted(
+    model: str, more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert all_cells.main(["--model", model, *more]) == 0
     assert capsys.readouterr().out == "2 cells, 0 red\n"
 
 

@@ -17,6 +17,7 @@ from unittest.mock import patch
 import anyio
 
 from optimist.actors.config import Placement
+from optimist.actors.proposer.kinds import HOST
 from optimist.testing.conformance import check_executor
 from optimist.testing.drain import Leftovers, drained
 from optimist.testing.integer_model import IntegerExecutor
@@ -76,17 +77,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m optimist.testing.all_cells")
     parser.add_argument("--model", choices=("integers", "toy"), default="integers")
     parser.add_argument("--placement", choices=PLACEMENTS, help="run whole engines there")
+    parser.add_argument("--drafts", choices=HOST, default="", help="who drafts; not given: nobody")
     chosen = parser.parse_args(arguments)
     model = integers() if chosen.model == "integers" else toy()
-    red = 0
+    every, red = cells((chosen.drafts,)), 0
     with tempfile.TemporaryDirectory() as own, patch.dict(os.environ, XDG_RUNTIME_DIR=own):
-        for cell in cells():
+        for cell in every:
             try:
                 _check(cell, model, chosen.placement)
             except MatrixRed as difference:
                 red += 1
                 print(difference, file=sys.stderr)
-    print(f"{len(cells())} cells, {red} red")
+    print(f"{len(every)} cells, {red} red")
     return min(red, 1)
 
 

@@ -23,8 +23,13 @@ VOCAB_SIZE = 272
 
 
 def engine_of(cell: Cell, placement: Placement, **options: Any) -> Engine:
-    """An engine with the options of a cell. options: further ones; executor says which model it runs."""
+    """An engine with the options of a cell. options: further ones; executor says which model it runs.
+
+    Whoever drafts in the cell must be a proposer that engines know by name.
+    """
     setup = cell.setup()
+    if cell.drafts:
+        options = {"proposer": cell.drafts, "draft_tokens": setup.draft_tokens, **options}
     return Engine(
         None,
         placement,
