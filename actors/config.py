@@ -25,12 +25,12 @@ def most_drafts(draft_tokens: DraftTokens) -> int:
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """executor: `native`, `torch`, `auto` of both, `triton`, or `module:Class` of an Executor.
+    """executor: `native`, `torch`, `triton`, `auto`, the fastest that can, or `module:Class` of an Executor.
 
     model: path of a GGUF file or of a Hugging Face folder. dtype: of weights and KV cache.
     quant: of weights, see optimist.models.quantisation. threads: that compute, None is one for each
-    core. kv_blocks: KV blocks, None sizes them from kv_memory_mb; if that
-    is None too, it is 512 on a CPU, and on a GPU all that is free but reserve_mb.
+    core. kv_blocks: KV blocks, None sizes them from kv_memory_mb; if that is None too, it is 512 on a
+    CPU, and on a GPU all that is free but reserve_mb.
     max_model_len: None is the model's own. executor_options: for a `module:Class` executor, as JSON.
     draft_wait: how long a step waits for drafts at most, as a share of the time that steps take.
     proposer: `self-draft` or `draft-model`, which draft on the device; `none`: drafts, if any, come
@@ -55,7 +55,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     max_model_len: Count | None = None
     max_batch_tokens: Count = 2048
     threads: Count | None = None
-    draft_wait: float = 0.5
+    draft_wait: Annotated[float, msgspec.Meta(ge=0)] = 0.5
     proposer: Literal["none", "self-draft", "draft-model"] = "none"
     draft_layers: Count | None = None
     draft_model: str = ""

@@ -112,7 +112,7 @@ def _check_device(worker: WorkerConfig, proposer: str) -> None:
     if worker.executor == "native" and (drafting or worker.verify != "sample"):
         what = f"proposer {proposer!r}" if drafting else f"verify {worker.verify!r}"
         raise ConfigError(
-            f"executor: 'native' and {what} do not go together; use executor torch, or proposer "
+            f"executor: 'native' and {what} do not go together; use torch, or proposer "
             f"ngram or suffix with verify sample"
         )
 

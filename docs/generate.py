@@ -13,11 +13,13 @@ from typing import Any, get_args
 import atlas
 import bound_picture
 import bound_readers
+import metrics_table
 import msgspec
 import performance_table
 
-from optimist.cli.option import Option
+from optimist.cli.option import Option, default_of
 from optimist.cli.options import COMMAND_DEFAULTS, OPTIONS, SUCCESSORS
+from optimist.engine_options import FILLED_IN
 from optimist.environment import REMOVED, VARIABLES
 from optimist.http.fields import Field
 
@@ -104,7 +106,7 @@ def _fields(option: Option) -> str:
 
 def _default(option: Option) -> str:
     target = option.targets[0]
-    own = _shown(_struct_default(target))
+    own = _shown(default_of(target))
     special = [
         f"{_shown(values[target])} in `{command}`"
         for command, values in COMMAND_DEFAULTS.items()
@@ -115,19 +117,6 @@ def _default(option: Option) -> str:
     if len(special) == len(option.commands) == 1:
         return special[0].split(" in ")[0]
     return ", ".join([own, *special])
-
-
-def _struct_default(target: str) -> Any:
-    from optimist.actors.config import EngineConfig
-    from optimist.messages.params import SamplingParams
-
-    root, *path = target.split(".")
-    if root == "command":
-        return None
-    value: Any = EngineConfig() if root == "config" else SamplingParams()
-    for name in path:
-        value = getattr(value, name)
-    return value
 
 
 def _shown(value: Any) -> str:
@@ -146,7 +135,7 @@ def unoptioned() -> str:
     rows = [
         (f"`{path}`", _shown(value))
         for path, value in _leaves(EngineConfig())
-        if f"config.{path}" not in reachable
+        if f"config.{path}" not in reachable and tuple(path.split(".")) not in FILLED_IN
     ]
     return table(("field", "default"), rows)
 
@@ -230,6 +219,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "successors": successors,
     "variables": variables,
     "fields": fields,
+    "metrics": lambda: table(*metrics_table.metrics()),
     "bound-kinds": bound_kinds,
     "bound-readers": bound_table,
     "comparison": lambda: table(*performance_table.comparison()),

@@ -9,7 +9,7 @@ from optimist.messages.errors import ConfigError
 from optimist.models.base import WeightSource
 
 Quant = Literal["none", "int8", "int4", "auto"]
-"""none: bfloat16. int8: eight bits, a scale for each output. int4: the file's own blocks of four bits
+"""none: as dtype says. int8: eight bits, a scale for each output. int4: the file's own blocks of four bits
 where it has them, eight bits elsewhere. auto: what the file itself has."""
 
 FINE, COARSE = 32, 64

@@ -41,7 +41,7 @@ def executor_path(config: WorkerConfig) -> str:
         return NATIVE
     if name == "triton":
         if why := triton_interpreter.missing():
-            raise ConfigError(f"worker.executor: {why}, or use executor torch")
+            raise ConfigError(f"worker.executor: {why}, or use torch")
         return TRITON
     return TORCH
 

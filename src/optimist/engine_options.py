@@ -16,7 +16,7 @@ from optimist.plain_words import plain_words
 REMOVED: dict[str, str] = {}
 """Options that were removed, and what to use in their place."""
 
-FILLED_IN = frozenset({("worker", "proposer")})
+FILLED_IN = frozenset({("worker", "proposer"), ("worker", "most_drafts")})
 """Sections' fields that follow from other options when actors are built."""
 
 

@@ -41,7 +41,7 @@ VARIABLES = (
     Variable(
         "CUDA_VISIBLE_DEVICES",
         "",
-        "GPUs that may be used; empty is all. Two of these three that say different things are an error",
+        "GPUs that may be used, all where it is not set. Two of these three that say different things are an error",
     ),
     Variable("HIP_VISIBLE_DEVICES", "", "the same on AMD, where CUDA_VISIBLE_DEVICES is not set"),
     Variable("ROCR_VISIBLE_DEVICES", "", "the same on AMD, where neither of the others is set"),

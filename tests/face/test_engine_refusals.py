@@ -87,6 +87,8 @@ async def test_options_of_a_request_that_are_wrong_are_refused_by_name(
     [
         ({"dpeth": 2}, "dpeth: no such option of Engine; the nearest is depth"),
         ({"qqqq": 2}, "qqqq: no such option of Engine"),
+        ({"most_drafts": 2}, "most_drafts: no such option of Engine"),
+        ({"draft_wait": -0.5}, "draft_wait: expected float >= 0.0, got -0.5"),
         ({"depth": "two"}, "depth: expected int, got 'two'"),
         ({"depth": 5}, "depth: expected int <= 2, got 5"),
         ({"threads": 0}, "threads: expected int >= 1, got 0"),

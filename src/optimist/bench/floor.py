@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from math import prod
 from statistics import median
@@ -11,6 +10,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from optimist.actors.worker.processors import processors
 from optimist.kernels.native.library import missing
 from optimist.kernels.native.shapes import Format
 from optimist.messages.errors import ConfigError
@@ -45,7 +45,7 @@ def measure(
     """
     if context < 1:
         raise ConfigError(f"--context: expected at least 1, got {context}")
-    many = threads or len(os.sched_getaffinity(0))
+    many = threads or processors()
     formats: dict[str, Any] = {}
     with open_source(model or str(default_model())) as source:
         row = context * block_bytes(source.config, 16) // 16

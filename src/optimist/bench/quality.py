@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from math import exp
@@ -11,6 +10,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.actors.worker.processors import processors
 from optimist.bench.prose import passages
 from optimist.bench.readers import NativeReader, Reader, TorchReader
 from optimist.messages.errors import ConfigError
@@ -70,7 +70,7 @@ def measure(
     """
     if tokens < 1:
         raise ConfigError(f"--tokens: expected at least 1, got {tokens}")
-    path, many = model or str(default_model()), threads or len(os.sched_getaffinity(0))
+    path, many = model or str(default_model()), threads or processors()
     readers: dict[str, NativeReader] = {q: NativeReader(path, q, WINDOW, many) for q in quants}
     try:
         tallies, seen = compare(TorchReader(path, WINDOW, many), readers, _windows(path, tokens))

@@ -17,7 +17,7 @@ DEVICE = (
         "--quant",
         "worker.quant",
         "text",
-        "bits of the weights: none is bfloat16, auto what the file has; needs the native library or triton",
+        "bits of the weights: none is --dtype, auto what the file has; needs the native library or triton",
         ("none", "int8", "int4", "auto"),
         also=MEASURES,
     ),

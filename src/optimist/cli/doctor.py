@@ -51,7 +51,7 @@ def examine() -> list[Finding]:
     return [
         Finding("python", sys.version_info >= (3, 11), platform.python_version()),
         Finding("system", sys.platform == "linux", platform.platform()),
-        Finding("processors", None, f"{len(os.sched_getaffinity(0))} to be used here"),
+        _processors(),
         _looked("memory", _memory),
         *(_installed(name) for name in NEEDED),
         *(_optional(name, use) for name, use in OPTIONAL.items()),
@@ -87,6 +87,13 @@ def _optional(name: str, use: str) -> Finding:
         return Finding(name, True, version(name))
     except PackageNotFoundError:
         return Finding(name, None, f"not installed; it is for {use}")
+
+
+def _processors() -> Finding:
+    from optimist.actors.worker.processors import processors
+
+    there, threads = len(os.sched_getaffinity(0)), processors()
+    return Finding("processors", None, f"{there} to be used here; threads that compute: {threads}")
 
 
 def _memory() -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+from optimist.actors.config import EngineConfig
+from optimist.messages.params import SamplingParams
 
 Kind = Literal["int", "float", "text", "texts", "ints", "biases", "drafts", "on", "off"]
 """How a value is written. texts: the option may be repeated. ints: 1,2,3. biases: 42=-5,7=1.5.
@@ -40,6 +43,17 @@ class Option(NamedTuple):
     kind: Kind
     effect: str
     choices: tuple[str, ...] = ()
+
+
+def default_of(target: str) -> Any:
+    """What a field is when no command says otherwise; None of what is the command's own."""
+    root, *path = target.split(".")
+    if root == "command":
+        return None
+    value: Any = EngineConfig() if root == "config" else SamplingParams()
+    for name in path:
+        value = getattr(value, name)
+    return value
 
 
 def engine_option(

@@ -16,9 +16,9 @@ from optimist.cli.option import (
     SERVE,
     Option,
     engine_option,
-    sampling_option,
     serve_option,
 )
+from optimist.cli.sampling_options import SAMPLED
 
 OPTIONS = (
     engine_option(
@@ -182,57 +182,7 @@ OPTIONS = (
         "PROMPT is a user's message, put into the model's chat template",
     ),
     Option("--system", ("chat",), ("command.system",), "text", "the system message"),
-    sampling_option("--max-tokens", "max_tokens", "int", "tokens to generate at most"),
-    sampling_option("--temperature", "temperature", "float", "0 is greedy, higher is wilder"),
-    sampling_option("--seed", "seed", "int", "of the noise; not given: drawn"),
-    sampling_option(
-        "--top-p",
-        "top_p",
-        "float",
-        "only the likeliest tokens that together reach this probability",
-    ),
-    sampling_option("--top-k", "top_k", "int", "only so many likeliest tokens; 0 is off"),
-    sampling_option(
-        "--min-p", "min_p", "float", "only tokens at least this times as likely as the likeliest"
-    ),
-    sampling_option(
-        "--stop",
-        "stop",
-        "texts",
-        "a string that ends the text and is not part of it; may be repeated",
-    ),
-    sampling_option(
-        "--stop-token-ids",
-        "stop_token_ids",
-        "ints",
-        "token ids that end the text like the model's own end token",
-    ),
-    sampling_option("--ignore-eos", "ignore_eos", "on", "goes on after the end token"),
-    sampling_option("--min-tokens", "min_tokens", "int", "no end before so many tokens"),
-    sampling_option(
-        "--presence-penalty",
-        "presence_penalty",
-        "float",
-        "subtracted once from the logit of every token already generated",
-    ),
-    sampling_option(
-        "--frequency-penalty",
-        "frequency_penalty",
-        "float",
-        "subtracted from a token's logit for each time it was generated",
-    ),
-    sampling_option(
-        "--repetition-penalty",
-        "repetition_penalty",
-        "float",
-        "divides positive (multiplies negative) logits of tokens in prompt or text",
-    ),
-    sampling_option(
-        "--logit-bias",
-        "logit_bias",
-        "biases",
-        "added to the logits of token ids, such as 42=-5,7=1.5",
-    ),
+    *SAMPLED,
     *BENCH,
     Option("--json", JSON, ("command.json",), "on", "prints one JSON object instead of prose"),
 )
@@ -272,6 +222,13 @@ SUCCESSORS = {
     "--ctx-size": "--max-model-len",
     "--max-num-seqs": "--max-slots",
     "--max-num-batched-tokens": "--max-batch-tokens",
+    "--num-speculative-tokens": "--draft-tokens",
+    "--speculative-model": "--draft-model",
+    "--model-draft": "--draft-model",
+    "--quantization": "--quant",
+    "--kv-cache-dtype": "--kv-dtype",
+    "--gpu-memory-utilization": "--reserve-mb",
+    "--enforce-eager": "--no-graphs",
     "--enable-prefix-caching": "--no-prefix-cache (the prefix cache is on unless it is given)",
     "--num-threads": "--threads",
 }

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from optimist.cli.option import Option
+from optimist.cli.option import Option, default_of
 from optimist.cli.options import COMMAND_DEFAULTS, OPTIONS, SUCCESSORS, options_of
 from optimist.messages.errors import ConfigError
 
@@ -101,10 +101,17 @@ def _add_options(parser: argparse.ArgumentParser, command: str) -> None:
         else:
             keywords["metavar"] = "|".join(option.choices) or _METAVARS[option.kind]
             keywords["type"] = _typed(option)
-        default = COMMAND_DEFAULTS.get(command, {}).get(option.targets[0])
-        if default is not None:
-            keywords["help"] += f" (here {default})"
+        if default := _default(command, option):
+            keywords["help"] += f" (default: {default})"
         parser.add_argument(option.flag, action=_Store, default=argparse.SUPPRESS, **keywords)
+
+
+def _default(command: str, option: Option) -> str:
+    """What help says that holds where the option is not given; "" where that is nothing."""
+    target = option.targets[0]
+    value = COMMAND_DEFAULTS.get(command, {}).get(target, default_of(target))
+    nothing = value is None or isinstance(value, bool) or value in ("", (), {})
+    return "" if nothing else str(value)
 
 
 def _typed(option: Option) -> Callable[[str], Any]:
