@@ -26,7 +26,8 @@ CPU = torch.device("cpu")
 def draft_config(config: WorkerConfig, target: ModelConfig, model: str) -> ModelConfig | None:
     """The shape of the draft model, if there is one, from its file's header.
 
-    target, model: the shape of the model that it drafts for, and its path. Raises ConfigError, naming the option, for a proposer that cannot draft for this target.
+    target, model: the shape of the model that it drafts for, and its path. Raises ConfigError, naming the
+    option, for a proposer that cannot draft for this target.
     """
     if config.proposer == "self-draft":
         draft_layers(target, config.draft_layers)

@@ -18,8 +18,8 @@ def reject(target: Tensor, proposal: Tensor | None, places: Places, noise: Noise
     """Accept each draft with probability min(1, p / q), replace the first that is not from max(p - q, 0).
 
     target: p, the target's distribution at each place, [J, V] float32 or wider. proposal: q, which
-    the draft of each place was drawn from, [J, V], anything at the last place of a row; None: drafts are certain, q is 1
-    on each. Every token of the result has the target's distribution given those before it.
+    the draft of each place was drawn from, [J, V], anything at the last place of a row; None: drafts are
+    certain, q is 1 on each. Every token of the result has the target's distribution given those before it.
     """
     p, q = _of_drafts(target, proposal, places)
     good = (_judge(noise, places) * q < p) & (places.drafts >= 0)

@@ -24,9 +24,9 @@ async def speculation(engine: Engine, tokens: int) -> dict[str, Any]:
 
 
 def said(proposer: str, stats: SchedulerStats | None) -> dict[str, Any]:
-    """drafted, accepted: drafts verified, and right. acceptance_length: tokens that a row with drafts
-    yields on average, the bonus token included. per_position: share of the rows with drafts whose
-    first, second and so on draft was right.
+    """drafted, accepted: drafts verified, and right. draft_length: drafts of a row that had some, on
+    average. acceptance_length: tokens that such a row yields, the bonus token included. per_position:
+    share of these rows whose first, second and so on draft was right.
     """
     rows = stats.draft_rows if stats is not None else 0
     drafted = stats.drafted_tokens if stats is not None else 0
@@ -36,6 +36,7 @@ def said(proposer: str, stats: SchedulerStats | None) -> dict[str, Any]:
         "proposer": proposer,
         "drafted": drafted,
         "accepted": accepted,
+        "draft_length": round(drafted / rows, 3) if rows else 0.0,
         "acceptance_length": round(1 + accepted / rows, 3) if rows else 1.0,
         "per_position": [round(right / rows, 3) for right in places],
     }

@@ -118,9 +118,10 @@ async def bring_up(
     """Start every actor; on leaving, stop them in reverse order and remove what they left.
 
     tokenizer: for a gateway in this loop; None loads its model's. gateway_here: as in `layout`.
-    report: told the progress of a start. module: what child processes run. Raises ConfigError or ModelError for a wrong option or
-    model, EngineBroken when an actor does not start in time. An exception of the body comes out as
-    it is. Leaving is not interrupted by cancellation: the limits of the actors bound it.
+    report: told the progress of a start. module: what child processes run.
+    Raises ConfigError or ModelError for a wrong option or model, EngineBroken when an actor does not
+    start in time. An exception of the body comes out as it is. Leaving is not interrupted by
+    cancellation: the limits of the actors bound it.
     """
     _check_limits(config)
     check_contract(config)

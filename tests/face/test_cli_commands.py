@@ -57,6 +57,7 @@ def test_generate_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None
         "proposer": "none",
         "drafted": 0,
         "accepted": 0,
+        "draft_length": 0.0,
         "acceptance_length": 1.0,
         "per_position": [],
     }

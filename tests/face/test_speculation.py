@@ -42,6 +42,7 @@ def test_shares_are_of_the_rows_that_had_drafts() -> None:
         "proposer": "suffix",
         "drafted": 12,
         "accepted": 6,
+        "draft_length": 3.0,
         "acceptance_length": 2.5,
         "per_position": [0.75, 0.5, 0.25],
     }
