@@ -19,10 +19,15 @@ Floats = Annotated[bytes, msgspec.Meta(description="little-endian float32 values
 
 EMPTY: Column = b""
 
+_INT32 = np.dtype("<i4")
+
 
 def column(values: Iterable[int] | NDArray[np.integer]) -> Column:
     """Pack integers into a Column. Raises MessageError when a value does not fit in int32."""
     array = np.asarray(values if isinstance(values, np.ndarray) else list(values))
+    if array.dtype == _INT32:
+        # Most columns of a step are: there is nothing that could not fit.
+        return array.tobytes()
     if array.size and not np.issubdtype(array.dtype, np.integer):
         raise MessageError(f"column: expected integers, got {array.dtype}")
     if array.size and (array.max() > 2**31 - 1 or array.min() < -(2**31)):
@@ -64,11 +69,11 @@ def check_non_negative(owner: str, columns: dict[str, Column]) -> None:
             raise MessageError(
                 f"{owner}.{name}: expected a whole number of int32 values, got {len(values)} bytes"
             )
-        if values and _any_negative(values):
+        if values and any_negative(values):
             raise MessageError(f"{owner}.{name}: expected values >= 0, got a negative one")
 
 
-def _any_negative(values: Column) -> bool:
+def any_negative(values: Column) -> bool:
     """Whether an int32 is negative. The sign is in its last byte: mostly faster than an array."""
     if len(values) <= 4096:
         return not values[3::4].isascii()

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.messages.base import Column, column, ints
+from optimist.messages.base import Column, any_negative, column, ints
 from optimist.messages.errors import MessageError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class _Opaque(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True,
             raise MessageError(
                 f"{type(self).__name__}: expected a whole number of int32, got {len(self._buf)} bytes"
             )
-        if self._buf and int(ints(self._buf).min()) < 0:
+        if self._buf and any_negative(self._buf):
             raise MessageError(f"{type(self).__name__}: expected lengths >= 0, got a negative one")
 
     @classmethod

@@ -33,7 +33,7 @@ def _exact(plan: ExactPlan, block_size: int, incarnation: int) -> ExactBatch:
     queries = np.concatenate([ints(plan.draft_counts) + 1, _chunks(plan.prefill)])
     # bound, exact on prefill rows: of an ExactPlan, where every row is exact
     lens = np.concatenate([plan.decode_lens.exact(), plan.prefill.seq_lens.exact()])
-    starts = np.zeros(len(queries) + 1, np.int64)
+    starts = np.zeros(len(queries) + 1, np.int32)
     np.cumsum(queries, out=starts[1:])
     return ExactBatch(
         incarnation=incarnation,
