@@ -67,7 +67,10 @@ class Actor(ABC, Generic[M]):
                 self.receive(message)
             again = self.turn()
             try:
-                with anyio.move_on_after(again):
+                if again is None:
                     await inbox.wait()
+                else:
+                    with anyio.move_on_after(again):
+                        await inbox.wait()
             except EndOfInbox:
                 return

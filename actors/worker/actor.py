@@ -77,7 +77,10 @@ class Worker(Actor[WorkerMessage]):
         self._scheduler = scheduler
         self._executor = executor
         self._running: deque[Running] = deque()
-        self._pulse = Pulse()
+        self._news = Pulse()
+        """a message came, or a result was told that a batch may have waited for"""
+        self._steps = Pulse()
+        """a step is on the device, or has ended"""
         self._clock = DeviceClock()
         self._step_s = FIRST_STEP_S
         self._given = 0
@@ -107,7 +110,7 @@ class Worker(Actor[WorkerMessage]):
                     self.desk.put(message)
             case _:
                 self.ignored += 1
-        self._pulse.beat()
+        self._news.beat()
 
     def submit(self, due: Due) -> Running:
         """Enqueue a batch on the device. Raises what the executor raises."""
@@ -155,23 +158,24 @@ class Worker(Actor[WorkerMessage]):
 
     async def _compute(self) -> None:
         """Give a thread of its own the next batch while it computes one, unless drafts may come."""
-        thread = OwnThread(self._step, self._pulse.beat, "compute")
+        thread = OwnThread(self._step, self._steps.beat, "compute")
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._give, thread)
                 while True:
                     while (done := thread.take()) is None:
-                        await self._pulse.wait()
+                        await self._steps.wait()
                     await self._tell(done)
                     self._given -= 1
-                    self._pulse.beat()
+                    if self.desk.late is not None:
+                        self._news.beat()
         finally:
             await thread.stop()
 
     async def _give(self, thread: OwnThread[Due, Done]) -> None:
         while True:
             while self._given and self.desk.late is not None:
-                await self._pulse.wait()
+                await self._news.wait()
             due = await self._due()
             self._given += 1
             thread.put(due)
@@ -181,25 +185,25 @@ class Worker(Actor[WorkerMessage]):
         while True:
             due = await self._due()
             self._running.append(await anyio.to_thread.run_sync(self.submit, due, limiter=limiter))
-            self._pulse.beat()
+            self._steps.beat()
 
     async def _read(self) -> None:
         limiter = anyio.CapacityLimiter(1)
         while True:
             while not self._running:
-                await self._pulse.wait()
+                await self._steps.wait()
             running = self._running.popleft()
             await self._tell(await anyio.to_thread.run_sync(self._finish, running, limiter=limiter))
 
     async def _due(self) -> Due:
         """The next batch, as soon as its drafts are there or have been waited for long enough."""
         while not self.desk.waiting or self.desk.lacks() is Lack.RESULT:
-            await self._pulse.wait()
+            await self._news.wait()
         if self.desk.lacks() is Lack.DRAFTS:
             since = time.perf_counter()
             with anyio.move_on_after(self._patience()):
                 while self.desk.lacks() is Lack.DRAFTS:
-                    await self._pulse.wait()
+                    await self._news.wait()
             self._clock.waited_for_drafts(since)
         due = self.desk.due(give_up=True)
         assert due is not None
@@ -209,12 +213,14 @@ class Worker(Actor[WorkerMessage]):
     async def _tell(self, done: Done) -> None:
         self._step_s += STEP_WEIGHT * (done.times.step_us / 1e6 - self._step_s)
         self.desk.tell(done.batch, done.outcome, done.times)
-        self._pulse.beat()
+        if self.desk.late is None:
+            return
+        self._news.beat()
         if self.desk.holds():
             since = time.perf_counter()
             with anyio.move_on_after(self._patience()):
                 while self.desk.holds():
-                    await self._pulse.wait()
+                    await self._news.wait()
                     self.desk.report()
             self.desk.report(give_up=True)
             self._clock.waited_for_drafts(since)
