@@ -82,12 +82,13 @@ class PullInbox(Inbox[M]):
 
     def receive_nowait(self) -> M | None:
         self._owner.check()
-        if self._closed:
+        if self._closed or self.waker.silent:
             return None
         for _ in range(BAD_FRAMES_AT_ONCE):
             try:
                 frame = self._socket.recv(zmq.DONTWAIT)
             except zmq.Again:
+                self.waker.found_nothing()
                 return None
             try:
                 message = self._decode(frame)
@@ -116,7 +117,12 @@ class PullInbox(Inbox[M]):
     @property
     def readable(self) -> bool:
         """Whether a frame is there, good or bad."""
-        return not self._closed and self.waker.readable()
+        if self._closed or self.waker.silent:
+            return False
+        if not self.waker.readable():
+            self.waker.found_nothing()
+            return False
+        return True
 
     async def wait(self) -> None:
         self._owner.check()

@@ -52,7 +52,7 @@ class JointInbox(Inbox[M]):
             await self._remote.waker.park()
 
     def _ready(self) -> bool:
-        return bool(self._local.statistics().waiting) or self._remote.readable
+        return bool(self._local.waiting) or self._remote.readable
 
     def close(self) -> None:
         """Close both. What waits in the mailbox can still be received; then `wait` raises."""

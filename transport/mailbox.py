@@ -97,6 +97,11 @@ class Mailbox(Inbox[M]):
         self._waker.wake()
 
     @property
+    def waiting(self) -> int:
+        """Messages that wait to be received."""
+        return len(self._messages)
+
+    @property
     def closed(self) -> bool:
         """Whether `close` was called."""
         return self._closed

@@ -72,12 +72,20 @@ class SocketWaker(FdWaker):
     """Parks the one receiver of a ZeroMQ socket, and wakes it for commands to others of it, too.
 
     On asyncio it watches from first use to `close`.
+
+    silent: nothing was there when the owner last looked, and no command has come since, so there is
+    still nothing. Known only while it watches, and only of a socket that never sends.
     """
 
     def __init__(self, socket: zmq.Socket[bytes], *others: zmq.Socket[bytes]) -> None:
         sockets = (socket, *others)
         super().__init__(*(int(each.getsockopt(zmq.FD)) for each in sockets))
         self._sockets = sockets
+        self.silent = False
+
+    def found_nothing(self) -> None:
+        """The owner of a socket that never sends looked, and took every command that had come."""
+        self.silent = self._loop is not None
 
     def readable(self) -> bool:
         """Whether a message can be received now."""
@@ -93,4 +101,5 @@ class SocketWaker(FdWaker):
         # Reading EVENTS takes the command, so that the descriptor rests until the next one.
         for socket in self._sockets:
             socket.getsockopt(zmq.EVENTS)
+        self.silent = False
         self.wake()
