@@ -89,7 +89,8 @@ class NativeExecutor(Executor):
             prompt = self._told(batch, rows)
         except NativeError as error:
             raise MessageError(str(error)) from None
-        return NativeTicket(outcome(batch, rows, chosen, asked)._replace(prompt=prompt))
+        found = outcome(batch, rows, chosen, asked)
+        return NativeTicket(found if prompt is None else found._replace(prompt=prompt))
 
     def reset(self) -> None:
         """Forget every slot; the block table is at version 0 again."""
@@ -102,6 +103,8 @@ class NativeExecutor(Executor):
 
     def _told(self, batch: Batch, rows: Rows) -> PromptScores | None:
         """Of tokens of prompts, what was asked for."""
+        if not self._wishes:
+            return None
         offsets = np.concatenate(([0], rows.queries.cumsum())).astype(np.int32)
         if (asked := self._wishes.asked(batch, offsets)) is None:
             return None

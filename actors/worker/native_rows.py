@@ -33,7 +33,8 @@ def planned(batch: Batch, drafts: RowDrafts | None, vocab_size: int) -> Planned:
     counts = np.zeros(ints(batch.slots).size, np.int32)
     counts[: batch.num_decodes] = held.counts
     if isinstance(batch, ExactBatch):
-        queries, samples = np.diff(ints(batch.query_start_loc)), ints(batch.samples)
+        starts, samples = ints(batch.query_start_loc), ints(batch.samples)
+        queries = starts[1:] - starts[:-1]
         lengths = batch.seq_lens.exact()
         needed = lengths.astype(np.int64)
     else:

@@ -38,6 +38,10 @@ class PromptWishes:
     def __init__(self) -> None:
         self._wanted: dict[int, tuple[Ints, int]] = {}
 
+    def __bool__(self) -> bool:
+        """Whether a prompt in a slot has any."""
+        return bool(self._wanted)
+
     def move(self, batch: Batch) -> None:
         """Requests leave slots, others move in."""
         if self._wanted:

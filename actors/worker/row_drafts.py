@@ -16,6 +16,9 @@ def checked_drafts(batch: Batch, drafts: RowDrafts | None, vocab_size: int) -> R
     room = ints(batch.draft_counts)
     if drafts is None:
         drafts = RowDrafts(np.zeros_like(room), np.zeros(0, np.int32))
+        if not room.any():
+            # Nobody drafts: no room, no drafts, nothing to compare.
+            return drafts
     _check_counts(drafts.counts, room, exact=isinstance(batch, ExactBatch))
     ids = drafts.ids
     if len(ids) != drafts.counts.sum():
