@@ -49,7 +49,7 @@ def brought(flight: Flight, result: StepResult) -> Brought:
     """Match a result with its step. A row with more tokens or drafts than it can have has failed."""
     counts, run, held = map(ints, (result.token_counts, result.drafts_run, result.drafts_held))
     starts = counts.cumsum(dtype=np.int32) - counts
-    held = held if result.drafts_held else np.zeros_like(run)
+    held = held if result.drafts_held else np.zeros(len(run), np.int32)
     unknown = 0
     if (result.slots, result.generations) != (flight.slots_column, flight.generations_column):
         places = _places(flight, result)
@@ -58,7 +58,7 @@ def brought(flight: Flight, result: StepResult) -> Brought:
     good = (counts > 0) & (counts <= 1 + run) & (run <= flight.drafts)
     failed = flight.sampling[~good]
     news = Brought(flight.sampling, counts, starts, flight.drafts, run, held, failed, unknown)
-    return news if good.all() else news.only(np.flatnonzero(good))
+    return news.only(np.flatnonzero(good)) if failed.size else news
 
 
 def _places(flight: Flight, result: StepResult) -> Rows:

@@ -67,7 +67,8 @@ class Settlement:
         """
         slots = self._epoch.slots
         slots.steps[flight.slots] -= 1
-        slots.kv[flight.prefill] = flight.ends
+        if flight.prefill.size:
+            slots.kv[flight.prefill] = flight.ends
         slots.min_in_flight[flight.sampling] -= 1
         slots.max_in_flight[flight.sampling] -= 1 + flight.drafts
         news = brought(flight, result)
@@ -101,7 +102,7 @@ class Settlement:
 
     def _deliver(self, news: Brought, result: StepResult) -> list[Tokens | Retired]:
         slots = self._epoch.slots
-        failed = news.failed[~slots.dropped[news.failed]].tolist()
+        failed = [slot for slot in news.failed.tolist() if not slots.dropped[slot]]
         dropped = slots.dropped[news.slots]
         if dropped.any():
             self._counters.wasted_tokens += int(news.counts[dropped].sum())
@@ -110,10 +111,11 @@ class Settlement:
         messages: list[Tokens | Retired] = []
         messages.extend(self._messages(news, cut, result))
         messages.extend(self._fail(slot, result.step) for slot in failed)
-        ended = news.slots[list(cut.finish)]
-        self._registry.offer(ended)
-        for slot in ended.tolist():
-            self._departures.drop(slot)
+        if cut.finish:
+            ended = news.slots[list(cut.finish)]
+            self._registry.offer(ended)
+            for slot in ended.tolist():
+                self._departures.drop(slot)
         return messages
 
     def _append(self, news: Brought, tokens: Ints) -> Cut:
@@ -123,15 +125,25 @@ class Settlement:
         if width > 1:
             at = news.starts[:, None] + np.arange(width)
             grid = tokens[np.minimum(at, len(tokens) - 1)]
+            cut = self._cut(rows, counts, grid)
+            kept = grid[np.arange(width) < cut.keep[:, None]]
+            self._counters.wasted_tokens += int(counts.sum()) - len(kept)
         else:
-            grid = tokens[news.starts][:, None]
-        cut = self._cut(rows, counts, grid)
-        kept = grid[np.arange(width) < cut.keep[:, None]] if width > 1 else grid[:, 0]
+            kept = tokens[news.starts]
+            cut = self._cut_ones(rows, counts, kept)
         slots.append(rows, cut.keep, kept)
         slots.kv[rows] = slots.settled[rows] - 1
         self._counters.emitted_tokens += len(kept)
-        self._counters.wasted_tokens += int(counts.sum()) - len(kept)
         return cut
+
+    def _cut_ones(self, rows: Rows, counts: Ints, tokens: Ints) -> Cut:
+        """See _cut. Where each row brought one token it is kept, and may be the last."""
+        slots = self._epoch.slots
+        stopped: NDArray[np.bool_] = (slots.stop_ids[rows] == tokens[:, None]).any(axis=1)
+        full = slots.settled[rows] + 1 >= np.minimum(
+            slots.token_limit[rows], self._epoch.context_limit
+        )
+        return Cut(counts, _endings(stopped, full))
 
     def _cut(self, rows: Rows, counts: Ints, grid: Grid) -> Cut:
         """Where each row ends, and why: the first of stop id, max_tokens and context."""
@@ -142,13 +154,7 @@ class Settlement:
         limit = np.minimum(slots.token_limit[rows], self._epoch.context_limit) - slots.settled[rows]
         keep = np.minimum(np.minimum(counts, stop), limit).astype(np.int32)
         stopped, full = keep == stop, keep == limit
-        return Cut(
-            keep,
-            {
-                place: "stop" if stopped[place] else "length"
-                for place in np.flatnonzero(stopped | full).tolist()
-            },
-        )
+        return Cut(keep, _endings(stopped, full))
 
     def _messages(self, news: Brought, cut: Cut, result: StepResult) -> list[Tokens]:
         slots, incarnation, rows = self._epoch.slots, self._incarnation, news.slots
@@ -183,3 +189,9 @@ class Settlement:
             request=request,
             problem=Problem(code="request_failed", message=message),
         )
+
+
+def _endings(stopped: NDArray[np.bool_], full: NDArray[np.bool_]) -> dict[int, FinishReason]:
+    """How rows end, by their place, where they do: by a stop id, or because they are full."""
+    places = (stopped | full).nonzero()[0].tolist()
+    return {place: "stop" if stopped[place] else "length" for place in places}
