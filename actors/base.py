@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import ClassVar, Generic, TypeVar
 
@@ -12,6 +13,9 @@ from optimist.transport.base import EndOfInbox, Inbox
 
 BURST = 64
 """messages taken before others on the loop have their turn"""
+
+EARLIER = 0.001
+"""seconds by which a turn must be due before the timer ends, for the timer to be set anew"""
 
 M = TypeVar("M", bound=ActorMessage)
 
@@ -60,17 +64,24 @@ class Actor(ABC, Generic[M]):
     async def run(self, inbox: Inbox[M]) -> None:
         """Receive until the inbox ends. Policy is in `receive` and `turn`; this only waits."""
         self.started()
+        due = self._take_turn(inbox)
         while True:
-            for _ in range(BURST):
-                if (message := inbox.receive_nowait()) is None:
-                    break
-                self.receive(message)
-            again = self.turn()
-            try:
-                if again is None:
-                    await inbox.wait()
-                else:
-                    with anyio.move_on_after(again):
+            # One timer serves many waits: it is set anew once it has run out, or has to be earlier.
+            with anyio.CancelScope(deadline=due) as timer:
+                while due >= timer.deadline - EARLIER:
+                    try:
                         await inbox.wait()
-            except EndOfInbox:
-                return
+                    except EndOfInbox:
+                        return
+                    due = self._take_turn(inbox)
+            if timer.cancelled_caught:
+                due = self._take_turn(inbox)
+
+    def _take_turn(self, inbox: Inbox[M]) -> float:
+        """Take what is there, then `turn`. Returns when it wants another one, on the loop's clock."""
+        for _ in range(BURST):
+            if (message := inbox.receive_nowait()) is None:
+                break
+            self.receive(message)
+        again = self.turn()
+        return math.inf if again is None else anyio.current_time() + again
