@@ -78,10 +78,12 @@ class Sheet:
         epoch.next_step += 1
         rows = sampling = self.decode
         drafts = self.drafts
+        names, generations = plan.decode_slots, plan.decode_generations
         if self._chunks:
             new = slots[samples == 1]
             rows, sampling = np.concatenate([rows, slots]), np.concatenate([sampling, new])
             drafts = np.concatenate([drafts, np.zeros(len(new), np.int32)])
+            names, generations = names + new.tobytes(), generations + generation[new].tobytes()
         return Flight(
             step=plan.step,
             plan=plan,
@@ -90,8 +92,8 @@ class Sheet:
             ends=ends,
             sampling=sampling,
             drafts=drafts,
-            slots_column=sampling.astype("<i4").tobytes(),
-            generations_column=generation[sampling].tobytes(),
+            slots_column=names,
+            generations_column=generations,
         )
 
     def _plan(self, epoch: Epoch, incarnation: int, prefill: PrefillRows, optimistic: bool) -> Plan:
