@@ -95,6 +95,18 @@ async def test_commands_taken_while_nobody_waits_do_not_hide_the_message(
         assert inbox.receive_nowait() == beat(number)
 
 
+async def test_a_socket_that_was_silent_is_heard_again(links: Links, sockets: Path) -> None:
+    inbox = PullInbox(links, ipc(sockets, "a"), (Beat,))
+    ref = PushRef(links, inbox.endpoint, (Beat,))
+    for number in range(50):
+        with anyio.move_on_after(0):
+            await inbox.wait()
+        assert inbox.receive_nowait() is None
+        assert not inbox.readable
+        ref.send(beat(number))
+        assert await take(inbox) == beat(number)
+
+
 async def test_bad_frames_are_counted_reported_and_never_fatal(links: Links, sockets: Path) -> None:
     reports: list[OptimistError] = []
     inbox = PullInbox(links, ipc(sockets, "a"), (Beat,), report=reports.append)

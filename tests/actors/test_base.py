@@ -1,0 +1,65 @@
+"""How an actor waits: for messages, and for the turn it asked for."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import anyio
+import pytest
+
+from optimist.actors.base import Actor
+from optimist.messages.base import ActorMessage
+from optimist.messages.control import Stop
+from optimist.transport.mailbox import Mailbox
+
+pytestmark = pytest.mark.anyio
+
+LATE = 3600.0
+
+
+class Waiting(Actor[Stop]):
+    """Asks for its next turns in so many seconds, one after the other, and then for none."""
+
+    name: ClassVar[str] = "waiting"
+    accepts: ClassVar[tuple[type[ActorMessage], ...]] = (Stop,)
+    emits: ClassVar[tuple[tuple[str, type[ActorMessage]], ...]] = ()
+
+    def __init__(self, *waits: float | None) -> None:
+        super().__init__(1)
+        self.received = 0
+        self.done = anyio.Event()
+        self._waits = list(waits)
+
+    def receive(self, message: Stop) -> None:
+        self.received += 1
+
+    def turn(self) -> float | None:
+        if not self._waits:
+            self.done.set()
+            return None
+        return self._waits.pop(0)
+
+
+async def _run(actor: Waiting, messages: int) -> None:
+    """Until it has had all its turns. The messages come one by one, each while it waits."""
+    inbox = Mailbox((Stop,))
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(actor.run, inbox)
+            for _ in range(messages):
+                await anyio.wait_all_tasks_blocked()
+                inbox.ref().send(Stop(incarnation=0))
+            await actor.done.wait()
+            inbox.close()
+    assert actor.received == messages
+
+
+async def test_a_turn_comes_when_it_is_due_although_nobody_sends() -> None:
+    await _run(Waiting(0.01, 0.0, 0.01), messages=0)
+
+
+@pytest.mark.parametrize("before", [LATE, None])
+async def test_a_turn_that_has_become_due_earlier_does_not_wait_for_the_later_one(
+    before: float | None,
+) -> None:
+    await _run(Waiting(before, 0.01), messages=1)
