@@ -33,9 +33,10 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     CPU, and on a GPU all that is free but reserve_mb.
     max_model_len: None is the model's own. executor_options: for a `module:Class` executor, as JSON.
     draft_wait: how long a step waits for drafts at most, as a share of the time that steps take.
-    proposer: `self-draft` or `draft-model`, which draft on the device; `none`: drafts, if any, come
-    from the host. draft_layers: of the model, for self-draft; None is a quarter of them. draft_model:
-    path of another model with the same vocabulary, for draft-model.
+    proposer: `self-draft`, `draft-model` or `ngram-device`, which draft on the device; `none`: drafts, if
+    any, come from the host. draft_layers: of the model, for self-draft; None is a quarter of them.
+    draft_model: path of another model with the same vocabulary, for draft-model. ngram_min, ngram_max:
+    for ngram-device, see ProposerConfig; the engine says.
     device: `cpu`, `cuda`, `cuda:N`, or `auto`, a GPU where torch sees one. kv_dtype: of the KV cache, auto
     is dtype; `fp8` needs the triton executor. reserve_mb: of a GPU's memory, left free beside weights,
     cache and what a step takes. graphs: capture steps of decode rows on a GPU. most_drafts: of a row,
@@ -56,9 +57,11 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     max_batch_tokens: Count = 2048
     threads: Count | None = None
     draft_wait: Annotated[float, msgspec.Meta(ge=0)] = 0.5
-    proposer: Literal["none", "self-draft", "draft-model"] = "none"
+    proposer: Literal["none", "self-draft", "draft-model", "ngram-device"] = "none"
     draft_layers: Count | None = None
     draft_model: str = ""
+    ngram_min: int = 2
+    ngram_max: int = 5
     verify: Literal["sample", "rejection", "block"] = "sample"
     executor_options: dict[str, int | float | str | bool] = {}
     device: str = "auto"

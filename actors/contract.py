@@ -17,11 +17,11 @@ from optimist.messages.errors import ConfigError
 PlanKind = Literal["exact", "optimistic"]
 
 _OWN_OPTIONS = {
-    "ngram": ("ngram_min", "ngram_max"),
-    "suffix": ("suffix_depth", "suffix_tokens", "suffix_probability"),
-    "module:Class": ("proposer_options",),
+    ("ngram", "ngram-device"): ("ngram_min", "ngram_max"),
+    ("suffix",): ("suffix_depth", "suffix_tokens", "suffix_probability"),
+    ("module:Class",): ("proposer_options",),
 }
-"""options that mean something to one proposer only"""
+"""options that mean something to some proposers only"""
 
 
 def plan_kind(config: EngineConfig) -> PlanKind:
@@ -32,11 +32,13 @@ def plan_kind(config: EngineConfig) -> PlanKind:
 
 def worker_config(config: EngineConfig) -> WorkerConfig:
     """What the worker is told: its own part, who drafts on the device, and how much is drafted."""
-    name = config.proposer.proposer
+    told, name = config.proposer, config.proposer.proposer
     return msgspec.structs.replace(
         config.worker,
         proposer=name if kind_of(name) == "device" else "none",
-        most_drafts=0 if name == "none" else most_drafts(config.proposer.draft_tokens),
+        most_drafts=0 if name == "none" else most_drafts(told.draft_tokens),
+        ngram_min=told.ngram_min,
+        ngram_max=told.ngram_max,
     )
 
 
@@ -89,10 +91,10 @@ def _check_owners(config: ProposerConfig) -> None:
     """An option of one proposer is not ignored when another, or none, is chosen."""
     defaults = ProposerConfig()
     chosen = "module:Class" if ":" in config.proposer else config.proposer
-    for owner, options in _OWN_OPTIONS.items():
-        for name in options if owner != chosen else ():
+    for owners, options in _OWN_OPTIONS.items():
+        for name in options if chosen not in owners else ():
             if (value := getattr(config, name)) != getattr(defaults, name):
-                raise ConfigError(_only(name, value, owner, config.proposer))
+                raise ConfigError(_only(name, value, " or ".join(owners), config.proposer))
 
 
 def _check_device(worker: WorkerConfig, proposer: str) -> None:

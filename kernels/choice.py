@@ -6,6 +6,7 @@ from optimist.kernels import (
     advance,
     kv_write,
     linear,
+    ngram,
     paged_attention,
     place,
     rms_norm,
@@ -37,6 +38,7 @@ TORCH = Kernels(
     compare=verify.compare,
     reject=verify.reject,
     block=verify.block,
+    ngram=ngram.ngram,
 )
 
 

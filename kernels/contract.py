@@ -39,5 +39,6 @@ class Kernels(NamedTuple):
     compare: Callable[[Tensor, Places], Verified]
     reject: Callable[..., Verified]
     block: Callable[..., Verified]
+    ngram: Callable[..., Tensor]
     kv_dtype: torch.dtype | None = None
     captured: bool = False

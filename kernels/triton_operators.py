@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from optimist.kernels.advance.triton import advance
 from optimist.kernels.kv_write.triton import kv_write
+from optimist.kernels.ngram.triton import ngram
 from optimist.kernels.paged_attention.triton import paged_attention, prepare
 from optimist.kernels.place.triton import place
 from optimist.kernels.rms_norm.triton import add_rms_norm, rms_norm
@@ -20,6 +21,7 @@ __all__ = [
     "distribution",
     "greedy",
     "kv_write",
+    "ngram",
     "paged_attention",
     "place",
     "prepare",

@@ -10,7 +10,7 @@ from optimist.messages.errors import ConfigError
 HOST = ("ngram", "suffix")
 """actors of their own; a `module:Class` is one too"""
 
-DEVICE = ("self-draft", "draft-model")
+DEVICE = ("self-draft", "draft-model", "ngram-device")
 """parts of the executor: their drafts never visit the host"""
 
 Kind = Literal["none", "host", "device"]

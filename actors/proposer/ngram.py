@@ -19,13 +19,7 @@ class NgramProposer(Proposer):
 
     def __init__(self, config: ProposerConfig) -> None:
         super().__init__(config)
-        if config.ngram_min < 1:
-            raise ConfigError(f"ngram_min: expected >= 1, got {config.ngram_min}")
-        if config.ngram_max < config.ngram_min:
-            raise ConfigError(
-                f"ngram_max: expected at least ngram_min, which is {config.ngram_min}, "
-                f"got {config.ngram_max}"
-            )
+        check_ngram(config.ngram_min, config.ngram_max)
         self._shortest, self._longest = config.ngram_min, config.ngram_max
         self._histories: dict[int, History] = {}
 
@@ -42,6 +36,16 @@ class NgramProposer(Proposer):
         tokens = self._histories[slot].tokens
         end = match(tokens, self._shortest, self._longest)
         return NO_DRAFTS if end is None else continuation(tokens, end, max_drafts)
+
+
+def check_ngram(shortest: int, longest: int) -> None:
+    """Raise ConfigError, naming the option, for numbers of tokens that cannot be matched."""
+    if shortest < 1:
+        raise ConfigError(f"ngram_min: expected >= 1, got {shortest}")
+    if longest < shortest:
+        raise ConfigError(
+            f"ngram_max: expected at least ngram_min, which is {shortest}, got {longest}"
+        )
 
 
 def match(tokens: Ids, shortest: int, longest: int) -> int | None:

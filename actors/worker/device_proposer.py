@@ -43,8 +43,10 @@ class Round(NamedTuple):
         return np.flatnonzero(self.rows.drafts > more_than)
 
 
-class DeviceProposer(ABC):
+class DeviceProposer:
     """Says what may follow. What it says is verified: a wrong one costs speed, never correctness.
+
+    It is a LogitsProposer, from whose logits drafts are drawn, or a TokenProposer, which names them.
 
     caches: KV caches of its own, laid out like the target's and under the same block table.
     hidden: whether it wants to `observe` what the target computed.
@@ -53,11 +55,21 @@ class DeviceProposer(ABC):
     caches: tuple[Tensor, ...] = ()
     hidden: bool = False
 
-    def open_slot(self, opened: OpenedSlot) -> None:  # noqa: B027 - most have nothing to do
+    def open_slot(self, opened: OpenedSlot) -> None:
         """A request moves in."""
 
-    def begin(self, round: Round) -> None:  # noqa: B027 - most have nothing to do
+    def begin(self, round: Round) -> None:
         """A step begins, also one without drafts."""
+
+    def observe(self, round: Round, step: StepInput, hidden: Tensor, rejected: Tensor) -> None:
+        """A step ends. hidden: the target's residual stream behind its last layer, [T, E].
+
+        rejected: drafts of each row that were not accepted, [R]. The slots hold what was chosen.
+        """
+
+
+class LogitsProposer(DeviceProposer, ABC):
+    """Says how likely each token is to follow."""
 
     @abstractmethod
     def logits(self, round: Round, drafted: int) -> Tensor:
@@ -67,12 +79,14 @@ class DeviceProposer(ABC):
         `round.state.token_ids`.
         """
 
-    def observe(  # noqa: B027 - most have nothing to do
-        self, round: Round, step: StepInput, hidden: Tensor, rejected: Tensor
-    ) -> None:
-        """A step ends. hidden: the target's residual stream behind its last layer, [T, E].
 
-        rejected: drafts of each row that were not accepted, [R]. The slots hold what was chosen.
+class TokenProposer(DeviceProposer, ABC):
+    """Names the tokens that follow, and says of none how likely it is."""
+
+    @abstractmethod
+    def tokens(self, round: Round) -> Tensor:
+        """Drafts of each decode row, [D, round.most] integers in the vocabulary; all of them for the row
+        that wants most, and of the others the first.
         """
 
 
@@ -89,9 +103,26 @@ class Drafter:
 
         Coupled, they are drawn with the very noise that the target's own draw will use, so that both
         tend to agree; nothing is returned. Otherwise noise of its own is used, and what the drafts
-        were drawn from is returned: [J, V], a row for each place of the step.
+        were drawn from is returned: [J, V], a row for each place of the step. Nothing is returned for
+        drafts that were named, either: they are certain.
         """
         self.proposer.begin(round)
+        if isinstance(self.proposer, TokenProposer):
+            self._name(round, self.proposer)
+            return None
+        assert isinstance(self.proposer, LogitsProposer)
+        return self._drawn(round, self.proposer)
+
+    @staticmethod
+    def _name(round: Round, proposer: TokenProposer) -> None:
+        if not round.most:
+            return
+        drafts, state = round.rows.drafts, round.state
+        wanted = np.flatnonzero(np.arange(round.most) < drafts[:, None])
+        ids = proposer.tokens(round).reshape(-1).index_select(0, upload(wanted, state.device))
+        state.draft(round.rows.slots[: drafts.size], drafts, ids)
+
+    def _drawn(self, round: Round, proposer: LogitsProposer) -> Tensor | None:
         drafts = np.zeros(0) if not round.most else round.rows.drafts
         device = round.state.device
         chosen = torch.zeros((drafts.size, round.most), dtype=torch.int64, device=device)
@@ -99,7 +130,7 @@ class Drafter:
         for i in range(round.most):
             which = round.wanting(i)
             slots = round.rows.slots[which]
-            logits = self.proposer.logits(round, i)
+            logits = proposer.logits(round, i)
             ids, spread = self._draw(round, which, i, logits, chosen)
             at = upload(which, device)
             chosen[:, i].index_copy_(0, at, ids)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from optimist.actors.worker.base import Limits
-from optimist.actors.worker.device_proposer import DeviceProposer, Round
+from optimist.actors.worker.device_proposer import LogitsProposer, Round
 from optimist.actors.worker.draft_pass import Indices, draft_pass
 from optimist.kernels.device import upload
 from optimist.messages.errors import ConfigError
@@ -45,7 +45,7 @@ def check_draft_tokens(draft: str, target: str) -> None:
         )
 
 
-class DraftModel(DeviceProposer):
+class DraftModel(LogitsProposer):
     """Has a cache of its own under the target's block table.
 
     It computes prompt chunks in the step in which the target does, and tokens of decode rows when

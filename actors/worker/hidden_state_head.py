@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 
 from optimist.actors.worker.base import Limits
-from optimist.actors.worker.device_proposer import DeviceProposer, Round
+from optimist.actors.worker.device_proposer import LogitsProposer, Round
 from optimist.actors.worker.draft_pass import Indices, draft_pass
 from optimist.actors.worker.torch_step import StepInput
 from optimist.kernels.device import upload
 from optimist.models.draft_head import DraftHead
 
 
-class HiddenStateHead(DeviceProposer):
+class HiddenStateHead(LogitsProposer):
     """Has a cache of its own under the target's block table, and one state for each slot.
 
     At the end of a step the head sees all of its tokens, rejected drafts too: what it writes for those

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-from optimist.actors.worker.device_proposer import DeviceProposer, Round
+from optimist.actors.worker.device_proposer import LogitsProposer, Round
 from optimist.actors.worker.draft_pass import draft_pass
 from optimist.messages.errors import ConfigError
 from optimist.models.config import ModelConfig
@@ -24,7 +24,7 @@ def draft_layers(model: ModelConfig, layers: int | None) -> int:
     return wanted
 
 
-class SelfDraft(DeviceProposer):
+class SelfDraft(LogitsProposer):
     """Shares the target's cache: what it writes for a draft, the target's pass over it writes again.
 
     layers: how many, None is a quarter of them. Raises ConfigError unless some layers are left out.

@@ -7,9 +7,11 @@ from collections.abc import Callable
 import torch
 
 from optimist.actors.config import WorkerConfig
+from optimist.actors.proposer.ngram import check_ngram
 from optimist.actors.worker.base import Limits, Progress
 from optimist.actors.worker.device_proposer import DeviceProposer
 from optimist.actors.worker.draft_model import DraftModel, check_draft_model, check_draft_tokens
+from optimist.actors.worker.ngram_device import NgramDevice
 from optimist.actors.worker.self_draft import SelfDraft, draft_layers
 from optimist.kernels.choice import TORCH
 from optimist.kernels.contract import Kernels
@@ -31,6 +33,8 @@ def draft_config(config: WorkerConfig, target: ModelConfig, model: str) -> Model
     """
     if config.proposer == "self-draft":
         draft_layers(target, config.draft_layers)
+    if config.proposer == "ngram-device":
+        check_ngram(config.ngram_min, config.ngram_max)
     if config.proposer != "draft-model":
         return None
     if not config.draft_model:
@@ -65,6 +69,8 @@ def make_proposer(
     """The proposer that config names, for this target."""
     if config.proposer == "self-draft":
         return SelfDraft(model, config.draft_layers)
+    if config.proposer == "ngram-device":
+        return NgramDevice(config.ngram_min, config.ngram_max)
     if config.proposer == "draft-model":
         if draft is None:
             raise ConfigError("worker.proposer: draft-model needs a model that drafts, got none")

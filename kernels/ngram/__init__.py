@@ -6,8 +6,9 @@ import torch
 
 from optimist.kernels.card import Card
 from optimist.kernels.ngram import reference
+from optimist.kernels.ngram.cpu import ngram
 
-__all__ = ["CARD"]
+__all__ = ["CARD", "ngram"]
 
 CARD = Card(
     name="ngram",

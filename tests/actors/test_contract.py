@@ -53,6 +53,7 @@ def test_a_proposer_and_steps_ahead_make_every_plan_optimistic(
         EngineConfig(),
         engine("none", 0),
         engine("ngram", 4, ngram_min=1, ngram_max=9),
+        engine("ngram-device", 4, ngram_min=1, ngram_max=9),
         engine("suffix", suffix_tokens=0),
         engine("a.b:C", proposer_options={"speed": 3}),
     ],
@@ -154,12 +155,18 @@ def test_options_of_the_worker_that_fit_pass(config: EngineConfig) -> None:
     [
         ("self-draft", "self-draft"),
         ("draft-model", "draft-model"),
+        ("ngram-device", "ngram-device"),
         ("ngram", "none"),
         ("none", "none"),
     ],
 )
 def test_the_worker_is_told_of_proposers_on_its_device_alone(proposer: str, told: str) -> None:
     assert worker_config(engine(proposer)).proposer == told
+
+
+def test_the_worker_is_told_how_much_must_have_occurred_before() -> None:
+    told = worker_config(engine("ngram-device", ngram_min=3, ngram_max=4))
+    assert (told.ngram_min, told.ngram_max) == (3, 4)
 
 
 def test_a_negative_number_of_drafts_is_refused() -> None:

@@ -82,13 +82,18 @@ def drafting(proposer: str, draft: Llama | None = None) -> Callable[[Limits], Ex
             max_model_len=limits.max_model_len,
             max_batch_tokens=limits.max_batch_tokens,
             proposer=proposer,  # type: ignore[arg-type]
+            ngram_min=1,
         )
         return TorchExecutor(NETWORK, config, draft=draft)
 
     return made
 
 
-BY_ITSELF = [drafting("self-draft"), drafting("draft-model", toy_network(seed=1))]
+BY_ITSELF = {
+    "self-draft": drafting("self-draft"),
+    "draft-model": drafting("draft-model", toy_network(seed=1)),
+    "ngram-device": drafting("ngram-device"),
+}
 
 
 @pytest.mark.parametrize("cell", pairwise(cells(("ngram", "suffix"))), ids=str)
@@ -97,7 +102,7 @@ def test_drafts_from_the_host_change_no_token(cell: Cell, monkeypatch: pytest.Mo
     check_executor(make, NEXT_TOKEN, vocab_size=TOY.vocab_size, every=[cell])
 
 
-@pytest.mark.parametrize("executor", BY_ITSELF, ids=["self-draft", "draft-model"])
+@pytest.mark.parametrize("executor", BY_ITSELF.values(), ids=BY_ITSELF)
 @pytest.mark.parametrize("cell", pairwise(cells(("device-right",))), ids=str)
 def test_drafts_of_the_device_change_no_token(
     cell: Cell, executor: Callable[[Limits], Executor], monkeypatch: pytest.MonkeyPatch

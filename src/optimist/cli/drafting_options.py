@@ -9,7 +9,8 @@ DRAFTING = (
         "--proposer",
         "scheduler.proposer proposer.proposer",
         "text",
-        "who guesses the next tokens: none, ngram, suffix, self-draft, draft-model or module:Class",
+        "who guesses the next tokens: none, ngram, suffix, self-draft, draft-model, ngram-device or "
+        "module:Class",
     ),
     engine_option(
         "--draft-tokens",

@@ -27,7 +27,7 @@ from optimist.speculation import speculation
 DOUBT = 0.02
 """margin under which rounding in float32 may decide"""
 
-PROPOSERS = ("none", "ngram", "suffix", "self-draft", "draft-model")
+PROPOSERS = ("none", "ngram", "suffix", "self-draft", "draft-model", "ngram-device")
 DEPTHS = (1, 2)
 
 

@@ -48,11 +48,13 @@ def made(kind: str, **options: Any) -> TorchExecutor:
     """An executor whose drafts are right now and then: `twin` drafts with the target itself."""
     draft = {"draft-model": toy_network(seed=1), "twin": NETWORK}.get(kind)
     proposer = "draft-model" if draft is not None else kind
+    if kind == "ngram-device":
+        options |= {"ngram_min": 1, "ngram_max": 3}
     config = WorkerConfig(dtype="float64", proposer=proposer, **{**SIZES, **options})  # type: ignore[arg-type]
     return TorchExecutor(NETWORK, config, draft=draft)
 
 
-KINDS = ["self-draft", "draft-model", "twin"]
+KINDS = ["self-draft", "draft-model", "twin", "ngram-device"]
 
 
 def started(kind: str, optimistic: bool) -> Driver:

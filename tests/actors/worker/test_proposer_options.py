@@ -37,6 +37,18 @@ def test_self_draft_leaves_layers_out(layers: int) -> None:
         draft_config(wrong, TOY, "")
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"ngram_min": 0}, "ngram_min: expected >= 1"), ({"ngram_max": 1}, "ngram_max: expected at")],
+)
+def test_a_look_up_needs_tokens_to_match(options: dict[str, int], message: str) -> None:
+    wrong = config(proposer="ngram-device", **options)
+    with pytest.raises(ConfigError, match=message):
+        TorchExecutor(NETWORK, wrong)
+    with pytest.raises(ConfigError, match=message):
+        draft_config(wrong, TOY, "")
+
+
 def test_a_draft_model_has_the_vocabulary_of_the_model() -> None:
     other = toy_network(replace(TOY, vocab_size=96))
     message = r"worker\.draft_model: expected a vocabulary of 97 tokens as in worker\.model, got 96"

@@ -32,7 +32,7 @@ CASES = [
     Case(verify, proposer, drafts)
     for verify in ("sample", "rejection", "block")
     for proposer, drafts in (("none", 3), ("self-draft", 1), ("draft-model", 3))
-]
+] + [Case("block", "ngram-device", 3)]
 
 
 @pytest.fixture(autouse=True)

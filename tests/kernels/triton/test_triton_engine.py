@@ -5,6 +5,7 @@ Every step runs under the sync check, and its results come late.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -77,7 +78,9 @@ def captures() -> Device:
     return Captures(torch.device("cpu")) if DEVICE == "cpu" else device_of(DEVICE)
 
 
-def config_of(limits: Limits, proposer: Literal["none", "self-draft"], drafts: int) -> WorkerConfig:
+def config_of(
+    limits: Limits, proposer: Literal["none", "self-draft", "ngram-device"], drafts: int
+) -> WorkerConfig:
     return WorkerConfig(
         dtype="float64",
         block_size=limits.block_size,
@@ -87,6 +90,7 @@ def config_of(limits: Limits, proposer: Literal["none", "self-draft"], drafts: i
         max_batch_tokens=limits.max_batch_tokens,
         proposer=proposer,
         most_drafts=drafts,
+        ngram_min=1,
     )
 
 
@@ -98,6 +102,10 @@ def drafting(limits: Limits) -> Executor:
     return TorchExecutor(NETWORK, config_of(limits, "self-draft", 3), device=captures())
 
 
+def looking_up(limits: Limits) -> Executor:
+    return TorchExecutor(NETWORK, config_of(limits, "ngram-device", 3), device=captures())
+
+
 def test_drafts_of_the_host_change_no_token_whether_steps_are_captured_or_not(
     replayed: dict[str, int],
 ) -> None:
@@ -107,9 +115,12 @@ def test_drafts_of_the_host_change_no_token_whether_steps_are_captured_or_not(
     assert replayed["not"] > 1
 
 
-def test_drafts_of_the_device_change_no_token(replayed: dict[str, int]) -> None:
+@pytest.mark.parametrize("made", [drafting, looking_up], ids=["self-draft", "ngram-device"])
+def test_drafts_of_the_device_change_no_token(
+    made: Callable[[Limits], Executor], replayed: dict[str, int]
+) -> None:
     cell = Cell(2, 512, True, "large", 1, "greedy", "device-right")
-    check_executor(drafting, NEXT_TOKEN, vocab_size=TOY.vocab_size, every=[cell])
+    check_executor(made, NEXT_TOKEN, vocab_size=TOY.vocab_size, every=[cell])
     assert replayed["replayed"] > 5
 
 

@@ -1,4 +1,4 @@
-"""Looking up the last tokens on the device: what the host's proposer finds."""
+"""Looking up the last tokens on the device, in torch and in Triton: what the host's proposer finds."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import pytest
 import torch
 
 from optimist.actors.proposer.ngram import continuation, match
-from optimist.kernels.ngram import CARD
+from optimist.kernels.ngram import CARD, cpu
 from optimist.kernels.ngram import triton as triton_ngram
 from optimist.kernels.ngram.triton import ngram
+from optimist.kernels.sync_check import checked_step
+
+VERSIONS = (ngram, cpu.ngram)
 
 BY_HAND = {
     "longest": ([1, 2, 3, 9, 2, 3, 8, 1, 2, 3], [9, 2, 3]),
@@ -25,8 +28,9 @@ def test_by_hand(tokens: list[int], want: list[int], device: str) -> None:
     known = torch.zeros(2, 16, dtype=torch.int32)
     known[1, : len(tokens)] = torch.tensor(tokens, dtype=torch.int32)
     slots, lengths = torch.tensor([1]), torch.tensor([len(tokens)], dtype=torch.int32)
-    got = ngram(known.to(device), slots.to(device), lengths.to(device), 3, shortest=2, longest=4)
-    assert got.tolist() == [want]
+    for version in VERSIONS:
+        there = (known.to(device), slots.to(device), lengths.to(device))
+        assert version(*there, 3, shortest=2, longest=4).tolist() == [want]
     assert CARD.reference(known, slots, lengths, 3, shortest=2, longest=4).tolist() == [want]
 
 
@@ -41,8 +45,10 @@ def test_rows_equal_the_spec_and_the_host(
     lengths = torch.from_numpy(rng.integers(1, 60, 9).astype(np.int32))
     limits = {"shortest": shortest, "longest": longest}
     want = CARD.reference(known, slots, lengths, 5, **limits)
-    got = ngram(known.to(device), slots.to(device), lengths.to(device), 5, **limits)
-    assert got.tolist() == want.tolist()
+    for version in VERSIONS:
+        got = version(known.to(device), slots.to(device), lengths.to(device), 5, **limits)
+        assert got.dtype == torch.int32
+        assert got.tolist() == want.tolist()
     for row, slot in enumerate(slots.tolist()):
         tokens = known[slot, : lengths[row]].numpy()
         end = match(tokens, shortest, longest)
@@ -55,5 +61,15 @@ def test_no_rows_and_no_drafts(device: str) -> None:
     for rows, count in ((0, 3), (2, 0)):
         slots = torch.zeros(rows, dtype=torch.int64, device=device)
         lengths = torch.ones(rows, dtype=torch.int32, device=device)
-        got = ngram(known, slots, lengths, count, shortest=1, longest=2)
-        assert got.shape == (rows, count)
+        for version in VERSIONS:
+            got = version(known, slots, lengths, count, shortest=1, longest=2)
+            assert got.shape == (rows, count)
+
+
+def test_nothing_is_read_on_the_host(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPTIMIST_SYNC_CHECK", "error")
+    known = torch.zeros(2, 8, dtype=torch.int32, device=device)
+    slots, lengths = torch.tensor([1], device=device), torch.tensor([5], device=device).int()
+    with checked_step():
+        for version in VERSIONS:
+            version(known, slots, lengths, 3, shortest=1, longest=2)
