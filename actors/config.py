@@ -41,6 +41,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     is dtype; `fp8` needs the triton executor. reserve_mb: of a GPU's memory, left free beside weights,
     cache and what a step takes. graphs: capture steps of decode rows on a GPU. most_drafts: of a row,
     that graphs have room for; the engine says.
+    packed_cache: a folder where the native library's packed weights are kept and mapped from, "" for none.
     verify: how drafts are judged: compared with the `sample` at their place, so that seeded output does
     not depend on them, or by `rejection` sampling, one by one or as a `block`, where it does.
     """
@@ -69,6 +70,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     reserve_mb: Annotated[int, msgspec.Meta(ge=0)] = 1024
     graphs: bool = True
     most_drafts: Annotated[int, msgspec.Meta(ge=0)] = 0
+    packed_cache: str = ""
 
 
 class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from optimist.kernels.native.shapes import Format, Matrix, Part, Shape, Vector
 from optimist.messages.errors import ConfigError
 from optimist.models.base import WeightSource
 from optimist.models.config import ModelConfig
+from optimist.models.packed_cache import PackedCache
 from optimist.models.quantisation import Formats, Quant
 from optimist.models.rotary import frequencies
 
@@ -84,20 +85,33 @@ def load_device(
     *,
     quant: Quant = "none",
     isa: str = "",
+    cache: str = "",
 ) -> NativeDevice:
-    """The network of a source in the library. isa: instruction set, "" for the best.
+    """The network of a source in the library. isa: instruction set, "" for the best. cache: a folder of
+    packed weights, see PackedCache; "" packs them in memory of its own.
 
     Raises ConfigError for a model that the library cannot run, or one without weights of four bits
     when these are asked for.
     """
     formats = Formats(source, quant)
     device = NativeDevice(shape_of(source.config, sizes), isa)
+    kept = PackedCache(cache, source.path, formats.quant) if cache else None
     try:
-        _Loading(source, formats, device, progress or (lambda what, done, total: None)).run()
+        _Loading(source, formats, device, progress or (lambda what, done, total: None)).run(kept)
     except BaseException:
         device.close()
         raise
     return device
+
+
+class _Packed(NamedTuple):
+    """A matrix of the library. names: the matrices it is made of, one behind the other, or half by half."""
+
+    layer: int
+    part: Part
+    names: tuple[str, ...]
+    bias: Vector | None = None
+    halves: bool = False
 
 
 class _Loading:
@@ -111,51 +125,62 @@ class _Loading:
         self._device = device
         self._progress = progress
         self._done = 0
+        tied = source.config.tie_embeddings
+        self._matrices = [m for i in range(source.config.num_layers) for m in _layer(i)]
+        self._matrices.append(_Packed(NO_LAYER, Part.HEAD, ("embed" if tied else "head",)))
+        self._kept = not tied or formats.head is not Format.BF16
 
-    def run(self) -> None:
-        for layer in range(self._source.config.num_layers):
-            self._layer(layer)
-        tied = self._source.config.tie_embeddings
-        head = "embed" if tied else "head"
-        kind = self._formats.head
-        self._device.allocate(NO_LAYER, Part.HEAD, kind, self._formats.group(kind))
-        self._rows(NO_LAYER, Part.HEAD, 0, head)
-        if not tied or kind is not Format.BF16:
+    def run(self, cache: PackedCache | None) -> None:
+        for matrix in self._matrices:
+            kind = (
+                self._formats.head if matrix.part is Part.HEAD else self._formats.of(matrix.names)
+            )
+            group = self._formats.group(kind)
+            self._device.allocate(matrix.layer, matrix.part, kind, group)
+        if cache is None:
+            self._pack()
+        else:
+            self._from(cache)
+        self._vectors()
+
+    def _from(self, cache: PackedCache) -> None:
+        places = [(matrix.layer, matrix.part) for matrix in self._matrices]
+        if self._kept:
+            kind = self._source.stored_type("embed")
+            self._device.embedding_room("BF16" if kind == "F32" else kind)
+            places.append((NO_LAYER, Part.EMBEDDING))
+        cache.fill(self._device, places, self._pack)
+
+    def _pack(self) -> None:
+        for matrix in self._matrices:
+            first = 0
+            for half, name in enumerate(matrix.names):
+                rows, into = self._matrix(name), (matrix.layer, matrix.part)
+                if matrix.halves:
+                    self._device.pack(*into, 0, rows, half)
+                else:
+                    self._device.pack(*into, first, rows)
+                first += self._source.shape(name)[0]
+                self._tell()
+        if self._kept:
             self._device.embedding(_narrow(self._matrix("embed")))
+
+    def _vectors(self) -> None:
+        for matrix in self._matrices:
+            self._biases(matrix)
+        for layer in range(self._source.config.num_layers):
+            for which, name in _NORMS.items():
+                if name not in ("q_norm", "k_norm") or self._source.config.qk_norm:
+                    self._vector(layer, which, 0, f"layers.{layer}.{name}")
         self._vector(NO_LAYER, Vector.NORM, 0, "norm")
+        self._progress("weights", len(self._source.names()), len(self._source.names()))
 
-    def _layer(self, layer: int) -> None:
-        config, prefix = self._source.config, f"layers.{layer}."
-        self._stack(layer, Part.QKV, Vector.QKV_BIAS, tuple(prefix + name for name in "qkv"))
-        self._stack(layer, Part.O, Vector.O_BIAS, (prefix + "o",))
-        gate_up = (prefix + "gate", prefix + "up")
-        self._allocate(layer, Part.GATE_UP, gate_up)
-        for half, name in enumerate(gate_up):
-            self._rows(layer, Part.GATE_UP, 0, name, half)
-        self._stack(layer, Part.DOWN, None, (prefix + "down",))
-        self._vector(layer, Vector.ATTN_NORM, 0, prefix + "attn_norm")
-        self._vector(layer, Vector.FFN_NORM, 0, prefix + "ffn_norm")
-        if config.qk_norm:
-            self._vector(layer, Vector.Q_NORM, 0, prefix + "q_norm")
-            self._vector(layer, Vector.K_NORM, 0, prefix + "k_norm")
-
-    def _stack(self, layer: int, part: Part, bias: Vector | None, names: tuple[str, ...]) -> None:
-        """Matrices one behind the other, with their biases where the model has them."""
-        self._allocate(layer, part, names)
+    def _biases(self, matrix: _Packed) -> None:
         first = 0
-        for name in names:
-            self._rows(layer, part, first, name)
-            if bias is not None and f"{name}_bias" in self._source.names():
-                self._vector(layer, bias, first, f"{name}_bias")
+        for name in matrix.names:
+            if matrix.bias is not None and f"{name}_bias" in self._source.names():
+                self._vector(matrix.layer, matrix.bias, first, f"{name}_bias")
             first += self._source.shape(name)[0]
-
-    def _allocate(self, layer: int, part: Part, names: tuple[str, ...]) -> None:
-        kind = self._formats.of(names)
-        self._device.allocate(layer, part, kind, self._formats.group(kind))
-
-    def _rows(self, layer: int, part: Part, first: int, name: str, half: int = -1) -> None:
-        self._device.pack(layer, part, first, self._matrix(name), half)
-        self._tell()
 
     def _vector(self, layer: int, which: Vector, first: int, name: str) -> None:
         self._device.vector(layer, which, first, self._source.tensor(name))
@@ -168,6 +193,22 @@ class _Loading:
     def _tell(self) -> None:
         self._done += 1
         self._progress("weights", self._done, len(self._source.names()))
+
+
+def _layer(layer: int) -> Iterator[_Packed]:
+    prefix = f"layers.{layer}."
+    yield _Packed(layer, Part.QKV, tuple(prefix + name for name in "qkv"), Vector.QKV_BIAS)
+    yield _Packed(layer, Part.O, (prefix + "o",), Vector.O_BIAS)
+    yield _Packed(layer, Part.GATE_UP, (prefix + "gate", prefix + "up"), halves=True)
+    yield _Packed(layer, Part.DOWN, (prefix + "down",))
+
+
+_NORMS = {
+    Vector.ATTN_NORM: "attn_norm",
+    Vector.FFN_NORM: "ffn_norm",
+    Vector.Q_NORM: "q_norm",
+    Vector.K_NORM: "k_norm",
+}
 
 
 def _narrow(matrix: Matrix) -> Matrix:

@@ -62,6 +62,11 @@ def _check_narrow(config: WorkerConfig, name: str) -> None:
             f"worker.kv_dtype: {config.kv_dtype} needs the triton executor, got {name!r}"
         )
 
+    if config.packed_cache and name != "native":
+        raise ConfigError(
+            f"worker.packed_cache: {config.packed_cache!r} needs the native executor{_why_not(config)}"
+        )
+
 
 def _native_can(config: WorkerConfig) -> bool:
     on_host = config.proposer == "none" and config.verify == "sample"

@@ -73,7 +73,8 @@ class NativeExecutor(Executor):
                 max_tokens=limits.max_batch_tokens,
                 threads=config.threads or processors(),
             )
-            return cls(load_device(source, sizes, progress, quant=config.quant), limits)
+            quant, cache = config.quant, config.packed_cache
+            return cls(load_device(source, sizes, progress, quant=quant, cache=cache), limits)
 
     def submit(self, batch: Batch, drafts: RowDrafts | None = None) -> NativeTicket:
         """Compute a step. Raises MessageError, before any device state changes for its rows, when

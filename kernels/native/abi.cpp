@@ -134,8 +134,8 @@ NATIVE_API int32_t native_vector(Device* device, int32_t layer, Vector which, in
   });
 }
 
-// All rows [vocab, hidden] of the embedding, kept as they are stored. Without them rows are read out of
-// the head.
+// All rows [vocab, hidden] of the embedding, kept as they are stored; zeroed memory for them where data
+// is null. Without them rows are read out of the head.
 NATIVE_API int32_t native_embedding(Device* device, int32_t type, const uint8_t* data) {
   return guarded(device, [&] {
     if (!is_stored(type)) return refused(device, type);
@@ -143,9 +143,54 @@ NATIVE_API int32_t native_embedding(Device* device, int32_t type, const uint8_t*
     size_t bytes = row_bytes((Stored)type, model.shape.hidden) * (size_t)model.shape.vocab;
     model.embedding_type = (Stored)type;
     model.embedding.allocate(bytes);
-    std::memcpy(model.embedding.get(), data, bytes);
+    if (data) std::memcpy(model.embedding.get(), data, bytes);
     return true;
   });
+}
+
+static size_t held_bytes(Model& model, int32_t layer, Part part) {
+  if (part == Part::embedding)
+    return model.embedding ? row_bytes(model.embedding_type, model.shape.hidden) * (size_t)model.shape.vocab : 0;
+  Linear& linear = model.weights(layer, part).linear;
+  return linear.panel_bytes * (linear.outputs / kPanel);
+}
+
+static Buffer<uint8_t>& held_buffer(Model& model, int32_t layer, Part part) {
+  return part == Part::embedding ? model.embedding : model.weights(layer, part).panels;
+}
+
+NATIVE_API int32_t native_layout() { return kLayout; }
+
+// Where the packed bytes of a matrix lie. Returns how many there are.
+NATIVE_API uint64_t native_held(Device* device, int32_t layer, Part part, const uint8_t** data) {
+  *data = held_buffer(device->model, layer, part).get();
+  return held_bytes(device->model, layer, part);
+}
+
+// The same bytes in memory of the caller's, at a multiple of 64, which outlives the device and of which
+// 4096 bytes behind them may be fetched.
+NATIVE_API void native_lend(Device* device, int32_t layer, Part part, uint8_t* data) {
+  held_buffer(device->model, layer, part).borrow(data, held_bytes(device->model, layer, part));
+  if (part != Part::embedding) device->model.weights(layer, part).linear.panels = data;
+}
+
+// Tells bytes from others that damage made of them, at the speed of memory: eight lanes of a
+// multiplicative hash. seed: of what came before.
+NATIVE_API uint64_t native_checksum(uint64_t seed, const uint8_t* data, uint64_t bytes) {
+  constexpr uint64_t prime = 0x9e3779b97f4a7c15;
+  uint64_t lanes[8];
+  for (int i = 0; i < 8; ++i) lanes[i] = seed + i;
+  for (uint64_t at = 0; at < bytes; at += 64) {
+    uint64_t words[8] = {};
+    std::memcpy(words, data + at, bytes - at < 64 ? bytes - at : 64);
+    for (int i = 0; i < 8; ++i) {
+      uint64_t mixed = lanes[i] ^ words[i];
+      lanes[i] = (mixed << 29 | mixed >> 35) * prime;
+    }
+  }
+  uint64_t all = bytes;
+  for (uint64_t lane : lanes) all = ((all ^ lane) << 29 | (all ^ lane) >> 35) * prime;
+  return all;
 }
 
 // Rows as a file stores them in float32.

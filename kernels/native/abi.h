@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#define NATIVE_ABI 2
+#define NATIVE_ABI 3
 #define NATIVE_API extern "C" __attribute__((visibility("default")))
 
 namespace native {
@@ -20,8 +20,8 @@ struct Shape {
   const double* frequencies;  // radians a position, [head_dim / 2]
 };
 
-// Which matrix of a layer; the head belongs to no layer.
-enum class Part : int32_t { qkv, o, gate_up, down, head };
+// Which matrix of a layer; head and embedding belong to no layer, and the embedding is not packed.
+enum class Part : int32_t { qkv, o, gate_up, down, head, embedding };
 // Which vector of a layer; the last norm belongs to no layer.
 enum class Vector : int32_t { attn_norm, ffn_norm, q_norm, k_norm, norm, qkv_bias, o_bias };
 // How a matrix is held.

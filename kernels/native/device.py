@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, byref, c_double, c_float, c_int32, c_uint8
+import mmap
+from collections.abc import Sequence
+from ctypes import POINTER, byref, c_double, c_float, c_int32, c_uint8, c_void_p
 from typing import Any
 
 import numpy as np
@@ -41,6 +43,7 @@ PHASES = (
 
 NO_LAYER = -1
 
+_NONE = memoryview(b"")
 _Bytes = POINTER(c_uint8)
 _Ints = POINTER(c_int32)
 _Floats = POINTER(c_float)
@@ -69,6 +72,7 @@ class NativeDevice:
         )
         if not self._handle:
             raise NativeError(text.value.decode())
+        self._lent: mmap.mmap | None = None
 
     def allocate(self, layer: int, part: Part, kind: Format, group: int | None = None) -> None:
         """Memory for a matrix, zero. group: inputs that share a scale of the activations, 32 or 64."""
@@ -102,6 +106,31 @@ class NativeDevice:
         """The embedding, kept as it is stored. Not called at all: rows are those of a bf16 head."""
         rows = np.ascontiguousarray(matrix.rows)
         self._call("embedding", STORED[matrix.kind], as_bytes(rows))
+
+    def embedding_room(self, kind: str) -> None:
+        """Memory for an embedding of this type, zero."""
+        self._call("embedding", STORED[kind], None)
+
+    def held(self, layer: int, part: Part) -> memoryview:
+        """The packed bytes of a matrix where they lie; gone when the device is closed or is lent others."""
+        at = c_void_p()
+        size = self._library.native_held(self._handle, layer, part, byref(at))
+        return memoryview((c_uint8 * size).from_address(at.value or 0)).cast("B") if size else _NONE
+
+    def lend(self, mapping: mmap.mmap, places: Sequence[tuple[int, Part, int]]) -> None:
+        """Matrices (layer, part, offset) in a mapping, in place of the device's own; closed with the device.
+
+        Offsets are multiples of 64, and 4096 bytes follow the last matrix.
+        """
+        start = np.frombuffer(mapping, np.uint8).ctypes.data
+        for layer, part, offset in places:
+            self._library.native_lend(self._handle, layer, part, start + offset)
+        self._lent = mapping
+
+    def checksum(self, seed: int, data: memoryview) -> int:
+        """Of bytes, and of what came before. It tells damage, and nobody's intent."""
+        values = np.frombuffer(data, np.uint8)
+        return int(self._library.native_checksum(seed, values.ctypes.data, values.size))
 
     def fill_cache(self, value: float) -> None:
         """Every key and value at once, for tests of what nobody has written."""
@@ -184,6 +213,8 @@ class NativeDevice:
         """Give everything back. Nothing may be called after it."""
         self._library.native_destroy(self._handle)
         self._handle = None
+        if self._lent is not None:
+            self._lent.close()
 
     def _call(self, name: str, *arguments: Any) -> None:
         if getattr(self._library, f"native_{name}")(self._handle, *arguments):

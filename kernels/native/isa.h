@@ -15,6 +15,10 @@ constexpr int kAlign = 64;   // widths of rows are multiples of it
 constexpr int kTile = 16;    // tokens whose keys lie together
 constexpr int kChunk = 128;  // tokens whose attention is one partial result, wherever it is computed
 
+// Raised whenever packing makes other bytes of the same weights: files of packed weights name it. It is
+// the same in every instruction set.
+constexpr int kLayout = 1;
+
 // A matrix [outputs, inputs] in panels of 32 outputs, both sizes padded with zeros.
 //   bf16  [inputs / 2][32][2]
 //   int8  [inputs / 4][32][4] as u8, 128 is zero; then 32 float scales

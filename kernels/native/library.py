@@ -20,7 +20,7 @@ from pathlib import Path
 
 from optimist.messages.errors import ConfigError
 
-ABI = 2
+ABI = 3
 """of the library that this package speaks to"""
 
 SETS = ("avx512", "avxvnni", "avx2", "portable")
@@ -107,6 +107,10 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "native_pack": (c_int32, (c_void_p, *(c_int32,) * 7, _Bytes, _Ints)),
     "native_vector": (c_int32, (c_void_p, *(c_int32,) * 4, _Floats)),
     "native_embedding": (c_int32, (c_void_p, c_int32, _Bytes)),
+    "native_layout": (c_int32, ()),
+    "native_held": (c_uint64, (c_void_p, c_int32, c_int32, POINTER(c_void_p))),
+    "native_lend": (None, (c_void_p, c_int32, c_int32, c_void_p)),
+    "native_checksum": (c_uint64, (c_uint64, c_void_p, c_uint64)),
     "native_dequantise": (c_int32, (*(c_int32,) * 3, _Bytes, _Floats)),
     "native_fill_cache": (None, (c_void_p, c_float)),
     "native_reset": (None, (c_void_p,)),
@@ -146,6 +150,11 @@ def instruction_set(name: str = "") -> str:
     if found is None:
         raise ConfigError(f"native: expected one of {', '.join(here())}, got {name!r}")
     return str(found.decode())
+
+
+def layout() -> int:
+    """Which layout of packed weights the library has: the same bytes for the same number."""
+    return int(library().native_layout())
 
 
 def here() -> list[str]:

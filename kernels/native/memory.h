@@ -30,10 +30,18 @@ class Buffer {
     bytes_ = count * sizeof(T) + kSlack;
     data_ = static_cast<T*>(map_memory(bytes_));
   }
+  // Another's memory, which outlives this buffer and is only read.
+  void borrow(T* data, size_t bytes) {
+    release();
+    data_ = data;
+    bytes_ = bytes;
+    owned_ = false;
+  }
   void release() {
-    if (data_) unmap_memory(data_, bytes_);
+    if (data_ && owned_) unmap_memory(data_, bytes_);
     data_ = nullptr;
     bytes_ = 0;
+    owned_ = true;
   }
 
   T* get() { return data_; }
@@ -50,10 +58,12 @@ class Buffer {
   void swap(Buffer& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
+    std::swap(owned_, other.owned_);
   }
 
   T* data_ = nullptr;
   size_t bytes_ = 0;
+  bool owned_ = true;
 };
 
 }  // namespace native

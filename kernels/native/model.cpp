@@ -138,7 +138,7 @@ void Model::allocate_linear(int layer, Part part, Format format, int group) {
     case Part::down:
       inputs = ffn_width;
       break;
-    case Part::head:
+    default:
       outputs = shape.vocab;
       break;
   }

@@ -13,13 +13,14 @@ Floats = NDArray[np.float32]
 
 
 class Part(enum.IntEnum):
-    """A matrix of a layer; the head belongs to no layer."""
+    """A matrix of a layer; head and embedding belong to no layer, and the embedding is not packed."""
 
     QKV = 0
     O = 1
     GATE_UP = 2
     DOWN = 3
     HEAD = 4
+    EMBEDDING = 5
 
 
 class Vector(enum.IntEnum):

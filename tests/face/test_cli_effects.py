@@ -57,6 +57,7 @@ EFFECTS = {
     "--dtype": _told("dtype", "--dtype", "float32"),
     "--kernels": _seen("kernels", "--kernels", "torch"),
     "--quant": _told("quant", "--quant", "int8"),
+    "--packed-cache": _told("packed_cache", "--packed-cache", "tests/data/none"),
     "--device": _told("device", "--device", "cuda:99"),
     "--kv-dtype": _told("kv_dtype", "--kv-dtype", "fp8"),
     "--reserve-mb": _told("reserve_mb", "--reserve-mb", "7"),

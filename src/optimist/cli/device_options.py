@@ -22,6 +22,13 @@ DEVICE = (
         also=MEASURES,
     ),
     engine_option(
+        "--packed-cache",
+        "worker.packed_cache",
+        "text",
+        "folder where the native library keeps weights as it computes with them: starts map them, "
+        "sooner and once for all processes",
+    ),
+    engine_option(
         "--device",
         "worker.device",
         "text",

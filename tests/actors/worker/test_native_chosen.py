@@ -60,6 +60,10 @@ def test_without_a_library_torch_computes(monkeypatch: pytest.MonkeyPatch) -> No
         ({"block_size": 8}, r"worker\.quant: int4 .*: it runs bfloat16 in blocks"),
         ({"executor": "torch", "quant": "none", "kv_dtype": "fp8"}, r"kv_dtype: fp8 .*got 'torch'"),
         ({"quant": "none", "kv_dtype": "fp8"}, r"kv_dtype: fp8 needs the triton executor"),
+        (
+            {"executor": "torch", "quant": "none", "packed_cache": "here"},
+            r"packed_cache: 'here' needs the native executor, got 'torch'",
+        ),
     ],
     ids=str,
 )
