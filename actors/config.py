@@ -31,7 +31,8 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     quant: of weights, see optimist.models.quantisation. threads: that compute, None is one for each
     core. kv_blocks: KV blocks, None sizes them from kv_memory_mb; if that is None too, it is 512 on a
     CPU, and on a GPU all that is free but reserve_mb.
-    max_model_len: None is the model's own. executor_options: for a `module:Class` executor, as JSON.
+    max_model_len: None is the model's own. max_batch_tokens: query tokens of a step, None leaves them to the
+    device, see `batch_tokens`. executor_options: for a `module:Class` executor, as JSON.
     draft_wait: how long a step waits for drafts at most, as a share of the time that steps take.
     proposer: `self-draft`, `draft-model` or `ngram-device`, which draft on the device; `none`: drafts, if
     any, come from the host. draft_layers: of the model, for self-draft; None is a quarter of them.
@@ -55,7 +56,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     kv_memory_mb: Count | None = None
     max_slots: Count = 64
     max_model_len: Count | None = None
-    max_batch_tokens: Count = 2048
+    max_batch_tokens: Count | None = None
     threads: Count | None = None
     draft_wait: Annotated[float, msgspec.Meta(ge=0)] = 0.5
     proposer: Literal["none", "self-draft", "draft-model", "ngram-device"] = "none"
@@ -76,13 +77,13 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """depth: steps planned ahead of results, 1 or 2; 1 is synchronous.
 
-    max_batch_tokens: query tokens of a step. max_chunk: prompt tokens of one request in a step.
+    max_batch_tokens: query tokens of a step, None is what the worker takes. max_chunk: prompt tokens of one request in a step.
     max_waiting: requests that may wait; one more is refused. max_waiting_tokens: their prompt tokens.
     prefix_cache: share KV of equal prefixes. proposer, draft_tokens: as in ProposerConfig.
     """
 
     depth: Depth = 2
-    max_batch_tokens: Count = 2048
+    max_batch_tokens: Count | None = None
     max_chunk: Count = 512
     max_waiting: Count = 1024
     max_waiting_tokens: Count = 1_000_000

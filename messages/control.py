@@ -112,7 +112,8 @@ class Resync(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True
     """From an actor that knows nothing, or found a gap, to the one that can tell it again.
 
     builder to scheduler: send the unsettled plans again. scheduler to gateway: admit every live
-    request again. scheduler to worker: send Capacity. worker to scheduler: a batch is missing.
+    request again. gateway to scheduler: say how things stand. scheduler to worker: send Capacity.
+    worker to scheduler: a batch is missing.
     proposer to scheduler: send Open again for every slot. proposer to worker: send it Capacity.
     epoch, step: the first step wanted; 0 and 0 for an actor that knows nothing.
     """

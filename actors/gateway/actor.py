@@ -74,6 +74,7 @@ class Gateway(Actor[GatewayInbox]):
         ("scheduler", Admit),
         ("scheduler", Cancel),
         ("scheduler", Grant),
+        ("scheduler", Resync),
     )
 
     def __init__(
@@ -81,7 +82,7 @@ class Gateway(Actor[GatewayInbox]):
         config: GatewayConfig,
         incarnation: int,
         *,
-        scheduler: Ref[Admit | Cancel | Grant],
+        scheduler: Ref[Admit | Cancel | Grant | Resync],
         tokenizer: Tokenizer,
         max_model_len: int | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -93,6 +94,7 @@ class Gateway(Actor[GatewayInbox]):
         self.counts = Counts()
         self.scheduler_stats: SchedulerStats | None = None
         self._clock = clock
+        self._scheduler = scheduler
         self._outbox = Outbox(scheduler, incarnation)
         self._intake = Intake(
             incarnation,
@@ -112,6 +114,10 @@ class Gateway(Actor[GatewayInbox]):
         self._scheduler_incarnation = 0
         self._draining = False
         self._end: Problem | None = None
+
+    def started(self) -> None:
+        """Ask the scheduler how things stand: it may have said so before anybody listened here."""
+        self._scheduler.send(Resync(incarnation=self.incarnation, actor=self.name))
 
     def open(self, generate: Generate) -> Stream:
         """Admit a request and return its stream. Encodes the prompt here and now: see `submit`.

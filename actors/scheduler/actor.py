@@ -100,6 +100,8 @@ class Scheduler(Actor[SchedulerMessage]):
                 self._tell(self.core.cancel(message))
             case Resync(actor="proposer"):
                 self._draft(self.core.running())
+            case Resync(actor="gateway"):
+                self.core.asked()
             case Resync():
                 self._replay(message)
             case Capacity():

@@ -190,6 +190,10 @@ class Core:
             steps_ahead=counters.steps_ahead,
         )
 
+    def asked(self) -> None:
+        """A gateway wants to know how things stand."""
+        self._pace.asked()
+
     def wait(self, now: float) -> float | None:
         """Seconds until something is to be done without a message, None when nothing is."""
         stats = self._pace.wait(now) if self.device is not None else None

@@ -59,7 +59,10 @@ def together(one: Totals, other: Totals) -> Totals:
 
 
 class Pace:
-    """Lets something through at most once in STATS_INTERVAL, and the last one always."""
+    """Lets something through at most once in STATS_INTERVAL, and the last one always.
+
+    Whoever asks is answered at once.
+    """
 
     def __init__(self) -> None:
         self._next = float("-inf")
@@ -68,6 +71,10 @@ class Pace:
     def changed(self) -> None:
         """There is something new to say."""
         self._changed = True
+
+    def asked(self) -> None:
+        """Somebody new wants to hear what there is, whoever has heard it before."""
+        self._changed, self._next = True, float("-inf")
 
     def due(self, now: float) -> bool:
         """Whether to say it now; True at most once in an interval."""

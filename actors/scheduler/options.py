@@ -9,7 +9,8 @@ from optimist.messages.errors import ConfigError
 def check_options(config: SchedulerConfig) -> None:
     """Raise ConfigError, naming the option, what was expected and what came."""
     for name in ("depth", "max_batch_tokens", "max_chunk", "max_waiting", "max_waiting_tokens"):
-        if (value := getattr(config, name)) < 1:
+        value: int | None = getattr(config, name)
+        if value is not None and value < 1:
             raise ConfigError(f"scheduler.{name}: expected >= 1, got {value}")
     if config.proposer == "none" and config.draft_tokens not in (0, "auto"):
         raise ConfigError(

@@ -43,7 +43,8 @@ class Planner:
         self._optimistic = length is not None and config.depth > 1
         self._queue = queue
         self._incarnation = incarnation
-        self._budget = min(config.max_batch_tokens, epoch.capacity.max_batch_tokens)
+        takes = epoch.capacity.max_batch_tokens
+        self._budget = min(config.max_batch_tokens or takes, takes)
         self._max_chunk = config.max_chunk
         self._turn = 0
         self._growth = Growth(epoch, departures)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 
 from optimist.actors.config import WorkerConfig
-from optimist.actors.worker.limits import MEGABYTE
+from optimist.actors.worker.limits import MEGABYTE, batch_tokens
 from optimist.messages.errors import ConfigError
 from optimist.models.config import ModelConfig
 
@@ -28,8 +28,9 @@ def step_bytes(config: WorkerConfig, model: ModelConfig, itemsize: int) -> int:
     heads = model.num_heads + 2 * model.num_kv_heads
     narrow = 2 * model.hidden_size + (heads + model.num_heads) * model.head_dim
     token = WIDE * 2 * model.hidden_size + itemsize * (narrow + 3 * model.intermediate_size)
-    places = min(config.max_slots * (1 + config.most_drafts), config.max_batch_tokens)
-    return token * config.max_batch_tokens + LOGITS_COPIES * WIDE * model.vocab_size * places
+    tokens = batch_tokens(config, on_gpu=True)
+    places = min(config.max_slots * (1 + config.most_drafts), tokens)
+    return token * tokens + LOGITS_COPIES * WIDE * model.vocab_size * places
 
 
 def kv_room(free: int, config: WorkerConfig, model: ModelConfig, itemsize: int) -> int:
@@ -47,6 +48,6 @@ def enough_memory(config: WorkerConfig, device: str) -> Iterator[None]:
         said = str(error).partition("\n")[0]
         raise ConfigError(
             f"worker.device: {device} has too little memory for this engine. Lower kv_memory_mb or "
-            f"kv_blocks, max_slots ({config.max_slots}), max_batch_tokens ({config.max_batch_tokens}) or "
+            f"kv_blocks, max_slots ({config.max_slots}), max_batch_tokens ({batch_tokens(config, on_gpu=True)}) or "
             f"max_model_len, raise reserve_mb, turn graphs off, or take fewer bits of weights: {said}"
         ) from None

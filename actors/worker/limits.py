@@ -13,6 +13,18 @@ MEGABYTE = 1 << 20
 CPU_KV_MEMORY_MB = 512
 """of the KV cache, where nobody says"""
 
+CPU_BATCH_TOKENS = 256
+"""of a step: more are no faster to compute there, and whoever comes next would wait for them"""
+
+GPU_BATCH_TOKENS = 2048
+
+
+def batch_tokens(config: WorkerConfig, *, on_gpu: bool) -> int:
+    """Query tokens of one step; where nobody says, at least half of them are left for prompts."""
+    if config.max_batch_tokens is not None:
+        return config.max_batch_tokens
+    return max(GPU_BATCH_TOKENS if on_gpu else CPU_BATCH_TOKENS, 2 * config.max_slots)
+
 
 def limits_of(
     config: WorkerConfig, model: ModelConfig, block_bytes: int, room: int | None = None
@@ -22,8 +34,13 @@ def limits_of(
 
     Raises ConfigError, naming the option, for one that cannot be.
     """
-    for name in ("block_size", "max_slots", "max_batch_tokens"):
-        if (value := getattr(config, name)) < 1:
+    tokens = batch_tokens(config, on_gpu=room is not None)
+    for name, value in (
+        ("block_size", config.block_size),
+        ("max_slots", config.max_slots),
+        ("max_batch_tokens", tokens),
+    ):
+        if value < 1:
             raise ConfigError(f"worker.{name}: expected at least 1, got {value}")
     longest = config.max_model_len or model.max_model_len
     if not 2 <= longest <= model.max_model_len:
@@ -36,7 +53,7 @@ def limits_of(
         block_size=config.block_size,
         max_slots=config.max_slots,
         max_model_len=longest,
-        max_batch_tokens=config.max_batch_tokens,
+        max_batch_tokens=tokens,
         vocab_size=model.vocab_size,
     )
 

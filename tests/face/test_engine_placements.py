@@ -45,7 +45,7 @@ def children() -> list[str]:
 async def idle(engine: Engine) -> None:
     """Wait until the scheduler, which speaks a few times a second, says that nothing runs."""
     with anyio.fail_after(10):
-        while engine.gateway.live or engine.max_model_len is None or engine.stats().running:
+        while engine.gateway.live or engine.stats().running:
             await anyio.sleep(0.02)
 
 

@@ -86,7 +86,7 @@ OPTIONS = (
         "--max-batch-tokens",
         "scheduler.max_batch_tokens worker.max_batch_tokens",
         "int",
-        "query tokens of one step",
+        "query tokens of one step; not given: 256, on a GPU 2048, and at least 2 for each slot",
     ),
     engine_option(
         "--max-chunk", "scheduler.max_chunk", "int", "prompt tokens of one request in one step"

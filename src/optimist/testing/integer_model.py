@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Executor, Limits, Outcome, Progress, RowDrafts, Ticket
+from optimist.actors.worker.limits import batch_tokens
 from optimist.actors.worker.prompt_scores import PromptWishes, prompt_scores
 from optimist.messages.base import ints
 from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
@@ -81,7 +82,7 @@ class IntegerExecutor(IntegerState, Executor):
             block_size=config.block_size,
             max_slots=config.max_slots,
             max_model_len=config.max_model_len if config.max_model_len is not None else 512,
-            max_batch_tokens=config.max_batch_tokens,
+            max_batch_tokens=batch_tokens(config, on_gpu=False),
             vocab_size=model.vocab_size,
         )
         progress("integers", 1, 1)

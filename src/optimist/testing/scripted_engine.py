@@ -15,13 +15,14 @@ from optimist.actors.gateway.tokenizer import Tokenizer
 from optimist.engine import Engine
 from optimist.life import Running
 from optimist.messages.base import ActorMessage
+from optimist.messages.control import Resync
 from optimist.messages.requests import Admit, Cancel, Grant
 from optimist.testing.byte_tokenizer import ByteTokenizer
 from optimist.testing.scripted_scheduler import Script, ScriptedScheduler
 from optimist.transport.base import Ref
 from optimist.transport.mailbox import Mailbox
 
-SchedulerInbox = Admit | Cancel | Grant
+SchedulerInbox = Admit | Cancel | Grant | Resync
 
 
 class ScriptedEngine(Engine):
@@ -57,7 +58,7 @@ class ScriptedActor(Actor[SchedulerInbox]):
     """A scripted scheduler behind an inbox: a step a turn, while any request can get on."""
 
     name: ClassVar[str] = "scheduler"
-    accepts: ClassVar[tuple[type[ActorMessage], ...]] = (Admit, Cancel, Grant)
+    accepts: ClassVar[tuple[type[ActorMessage], ...]] = (Admit, Cancel, Grant, Resync)
     emits: ClassVar[tuple[tuple[str, type[ActorMessage]], ...]] = ()
 
     def __init__(self, scheduler: ScriptedScheduler, gateway: Ref[GatewayInbox]) -> None:

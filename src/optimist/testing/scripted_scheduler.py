@@ -48,7 +48,7 @@ class ScriptedScheduler:
     def __init__(self, script: Script, *, incarnation: int = 1, logprobs: bool = False) -> None:
         self.incarnation = incarnation
         self.paused = False
-        self.sent: list[Admit | Cancel | Grant] = []
+        self.sent: list[Admit | Cancel | Grant | Resync] = []
         self._script = script
         self._logprobs = logprobs
         self._running: dict[int, _Running] = {}
@@ -74,7 +74,7 @@ class ScriptedScheduler:
         """Every Grant it got."""
         return [message for message in self.sent if isinstance(message, Grant)]
 
-    def send(self, message: Admit | Cancel | Grant, /) -> None:
+    def send(self, message: Admit | Cancel | Grant | Resync, /) -> None:
         """Take a message of the gateway."""
         self.sent.append(message)
         match message:

@@ -227,6 +227,12 @@ def test_no_step_for_long_is_unhealthy_only_while_a_request_could_get_on(bench: 
     stream.close()
 
 
+def test_at_its_start_it_asks_how_things_stand(bench: Any) -> None:
+    made = bench("hello")
+    made.gateway.started()
+    assert made.scheduler.sent == [Resync(incarnation=7, actor="gateway")]
+
+
 def test_stats_are_the_schedulers_latest(bench: Any) -> None:
     made = bench("hello")
     assert made.gateway.stats().steps == 0

@@ -106,6 +106,17 @@ def test_stats_are_sent_a_few_times_a_second_and_the_last_ones_always() -> None:
     assert rig.again is None
 
 
+def test_a_gateway_that_asks_is_told_how_things_stand_although_nothing_changed() -> None:
+    rig = make_rig(depth=1)
+    sent: list[SchedulerStats] = []
+    rig.on_stats = sent.append
+    rig.turn()
+    rig.scheduler.receive(Resync(incarnation=9, actor="gateway"))
+    rig.turn()
+    assert [stats.max_model_len for stats in sent] == [128, 128]
+    assert rig.plans == [] and rig.again is None
+
+
 def test_before_the_worker_has_spoken_requests_wait() -> None:
     rig = make_rig(worker=False)
     request = rig.admit(5, 3)

@@ -89,6 +89,12 @@ def test_the_workers_budget_counts_too() -> None:
     assert chunks(rig.step()[0]) == [64]
 
 
+def test_without_a_budget_of_ones_own_the_workers_counts() -> None:
+    rig = make_rig(depth=1, max_batch_tokens=None, worker_batch_tokens=48)
+    rig.admit(100)
+    assert chunks(rig.step()[0]) == [48]
+
+
 def test_more_decode_rows_than_budget_take_turns(depth: int) -> None:
     rig = make_rig(depth=depth, max_batch_tokens=3)
     requests = [rig.admit(1, 40, credit=1) for _ in range(5)]

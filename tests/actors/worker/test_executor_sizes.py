@@ -8,6 +8,7 @@ import pytest
 from toy_device import executor
 
 from optimist.actors.config import WorkerConfig
+from optimist.actors.worker.limits import batch_tokens
 from optimist.actors.worker.native_executor import NativeExecutor
 from optimist.actors.worker.torch_executor import TorchExecutor
 from optimist.messages.errors import ConfigError
@@ -88,4 +89,13 @@ def test_memory_becomes_blocks_but_no_more_than_all_slots_can_fill() -> None:
 def test_limits_name_the_models_own_length_where_none_is_asked_for() -> None:
     limits = small(max_model_len=None).limits
     assert limits.max_model_len == 64
-    assert (limits.vocab_size, limits.max_slots, limits.max_batch_tokens) == (97, 2, 2048)
+    assert (limits.vocab_size, limits.max_slots, limits.max_batch_tokens) == (97, 2, 256)
+
+
+def test_a_step_has_room_for_every_slot_and_as_many_prompt_tokens_again() -> None:
+    assert small(max_slots=200, kv_blocks=None).limits.max_batch_tokens == 400
+    assert small(max_slots=200, kv_blocks=None, max_batch_tokens=64).limits.max_batch_tokens == 64
+
+
+def test_a_step_on_a_gpu_is_larger() -> None:
+    assert batch_tokens(WorkerConfig(), on_gpu=True) > batch_tokens(WorkerConfig(), on_gpu=False)
