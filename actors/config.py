@@ -39,7 +39,8 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     draft_model: path of another model with the same vocabulary, for draft-model. ngram_min, ngram_max:
     for ngram-device, see ProposerConfig; the engine says.
     device: `cpu`, `cuda`, `cuda:N`, or `auto`, a GPU where torch sees one. kv_dtype: of the KV cache, auto
-    is dtype; `fp8` needs the triton executor. reserve_mb: of a GPU's memory, left free beside weights,
+    is dtype, and int8 on the native executor where weights have 8 or 4 bits; `int8` needs that executor,
+    `fp8` the triton one. reserve_mb: of a GPU's memory, left free beside weights,
     cache and what a step takes. graphs: capture steps of decode rows on a GPU. most_drafts: of a row,
     that graphs have room for; the engine says.
     packed_cache: a folder where the native library's packed weights are kept and mapped from, "" for none.
@@ -67,7 +68,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     verify: Literal["sample", "rejection", "block"] = "sample"
     executor_options: dict[str, int | float | str | bool] = {}
     device: str = "auto"
-    kv_dtype: Literal["auto", "fp8"] = "auto"
+    kv_dtype: Literal["auto", "bfloat16", "int8", "fp8"] = "auto"
     reserve_mb: Annotated[int, msgspec.Meta(ge=0)] = 1024
     graphs: bool = True
     most_drafts: Annotated[int, msgspec.Meta(ge=0)] = 0

@@ -1,6 +1,6 @@
 """Where a step's time goes: phases of the native library beside the time that its reads take.
 
-    python benchmarks/anatomy.py [--quant int8] [--context 256] [--steps 40] [--json] [--svg FILE]
+    python benchmarks/anatomy.py [--quant int8] [--kv auto] [--context 256] [--steps 40] [--json] [--svg FILE]
 
 A phase is the time of the first thread; `wait` is what it waits for the others. The floor is the time that
 reading the weights and the cached keys and values takes at the bandwidth probed beside each batch.
@@ -25,7 +25,8 @@ from optimist.bench.readers import BLOCK, GREEDY
 from optimist.kernels.native.device import NativeDevice
 from optimist.kernels.native.shapes import Rows
 from optimist.models.default import default_model
-from optimist.models.native import Sizes, block_bytes, load_device
+from optimist.models.native import Sizes, load_device
+from optimist.models.quantisation import Formats
 from optimist.models.source import open_source
 
 SHOWN = {
@@ -116,6 +117,7 @@ def main() -> None:
     )
     parser.add_argument("--model", default="")
     parser.add_argument("--quant", default="int8", choices=["none", "int8", "int4"])
+    parser.add_argument("--kv", default="auto", choices=["auto", "bfloat16", "int8"])
     parser.add_argument("--batches", default="1,8,32")
     parser.add_argument("--context", type=int, default=256)
     parser.add_argument("--steps", type=int, default=40)
@@ -127,10 +129,12 @@ def main() -> None:
     with open_source(asked.model or default_model()) as source:
         room = -(-(asked.context + asked.steps + 2) // BLOCK) * BLOCK
         blocks = max(batches) * room // BLOCK
-        sizes = Sizes(BLOCK, blocks, max(batches), room, max(room, max(batches)), asked.threads)
+        kept = Formats(source, asked.quant).kept(asked.kv)
+        most = max(room, max(batches))
+        sizes = Sizes(BLOCK, blocks, max(batches), room, most, asked.threads, kept)
         device = load_device(source, sizes, quant=asked.quant)
         weights = floor.step_bytes(source, asked.quant)
-        token = block_bytes(source.config, BLOCK) // BLOCK
+        token = floor.token_bytes(source, asked.quant, asked.kv)
     found = []
     for rows in batches:
         prepare(device, rows, asked.context)

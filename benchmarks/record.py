@@ -53,7 +53,7 @@ def floor() -> dict[str, Any]:
 
 def quality() -> dict[str, Any]:
     """What each format loses."""
-    found: dict[str, Any] = json.loads(run(400, "-m", "optimist", "bench", "quality", "--json"))
+    found: dict[str, Any] = json.loads(run(800, "-m", "optimist", "bench", "quality", "--json"))
     return found
 
 

@@ -41,7 +41,7 @@ def quality() -> Table:
         if isinstance(found, dict):
             lost = f"{found['perplexity_lost_percent']:+.2f} %" if name != "float32" else ""
             agreed = f"{found['top1_agreement']:.1%}"
-            shown = "bf16" if name == "none" else name
+            shown = name.replace("none", "bf16").replace("bfloat16", "bf16").replace("/", ", KV ")
             rows.append((shown, f"{found['perplexity']:.2f}", lost, agreed, f"{found['kl']:.4f}"))
     return head, rows
 

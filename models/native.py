@@ -22,10 +22,12 @@ Progress = Callable[[str, int, int], None]
 TILE = 16
 """tokens whose keys lie together: block sizes are multiples of it"""
 WIDEST_HEAD = 256
+KEY_GROUP, LINE = 32, 64
+"""values of a key of 8 bits that share a scale; bytes to which the scales of a tile are rounded up"""
 
 
 class Sizes(NamedTuple):
-    """Of the device state. max_tokens: query tokens of a step."""
+    """Of the device state. max_tokens: query tokens of a step. kept: keys and values, BF16 or INT8."""
 
     block_size: int
     blocks: int
@@ -33,6 +35,7 @@ class Sizes(NamedTuple):
     max_len: int
     max_tokens: int
     threads: int
+    kept: Format = Format.BF16
 
 
 def unsupported(config: ModelConfig, block_size: int) -> str:
@@ -44,10 +47,14 @@ def unsupported(config: ModelConfig, block_size: int) -> str:
     return ""
 
 
-def block_bytes(config: ModelConfig, block_size: int) -> int:
-    """Bytes of one KV block over all layers."""
-    width = -(-config.head_dim // 16) * 16
-    return 2 * 2 * config.num_layers * config.num_kv_heads * block_size * width
+def block_bytes(config: ModelConfig, block_size: int, kept: Format = Format.BF16) -> int:
+    """Bytes of one KV block over all layers. kept: how keys and values are held, scales included."""
+    width = -(-config.head_dim // TILE) * TILE
+    tile = 4 * TILE * width
+    if kept is Format.INT8:
+        scales = 2 * TILE * (-(-width // KEY_GROUP) + 1)
+        tile = 2 * TILE * width + -(-scales // LINE) * LINE
+    return config.num_layers * config.num_kv_heads * (block_size // TILE) * tile
 
 
 def shape_of(config: ModelConfig, sizes: Sizes) -> Shape:
@@ -72,6 +79,7 @@ def shape_of(config: ModelConfig, sizes: Sizes) -> Shape:
         max_len=sizes.max_len,
         max_tokens=sizes.max_tokens,
         threads=sizes.threads,
+        kept=sizes.kept,
         eps=config.rms_norm_eps,
         rope_scale=scale,
         frequencies=turns,

@@ -12,6 +12,9 @@ Quant = Literal["none", "int8", "int4", "auto"]
 """none: as dtype says. int8: eight bits, a scale for each output. int4: the file's own blocks of four bits
 where it has them, eight bits elsewhere. auto: what the file itself has."""
 
+KvDtype = Literal["auto", "bfloat16", "int8", "fp8"]
+"""Of keys and values. auto: int8 where weights have 8 or 4 bits. fp8: on GPUs alone."""
+
 FINE, COARSE = 32, 64
 """inputs that share a scale of the activations: a scale for a whole token would cost a tenth of the
 likeliest tokens, as a few channels are far larger than the others"""
@@ -43,6 +46,16 @@ class Formats:
     def head(self) -> Format:
         """Never four bits: it decides between tokens directly."""
         return Format.BF16 if self.quant == "none" else Format.INT8
+
+    def kept(self, asked: KvDtype) -> Format:
+        """How the native library holds keys and values. Raises ConfigError for fp8."""
+        if asked == "fp8":
+            raise ConfigError(
+                "worker.kv_dtype: the native library expects bfloat16 or int8, got fp8"
+            )
+        if asked == "auto":
+            return Format.BF16 if self.quant == "none" else Format.INT8
+        return Format.INT8 if asked == "int8" else Format.BF16
 
     def group(self, kind: Format) -> int | None:
         """Inputs that share a scale of the activations in front of such a matrix."""

@@ -57,9 +57,14 @@ def _check_narrow(config: WorkerConfig, name: str) -> None:
         raise ConfigError(
             f"worker.quant: {config.quant} needs the native or the triton executor{_why_not(config)}"
         )
-    if config.kv_dtype != "auto" and name != "triton":
+    needed = {"fp8": "triton", "int8": "native"}.get(config.kv_dtype, name)
+    if name != needed:
         raise ConfigError(
-            f"worker.kv_dtype: {config.kv_dtype} needs the triton executor, got {name!r}"
+            f"worker.kv_dtype: {config.kv_dtype} needs the {needed} executor, got {name!r}"
+        )
+    if config.kv_dtype == "bfloat16" != config.dtype and name != "native":
+        raise ConfigError(
+            f"worker.kv_dtype: the {name} executor expects that of dtype, {config.dtype}, got bfloat16"
         )
 
     if config.packed_cache and name != "native":

@@ -20,6 +20,7 @@ from optimist.messages.batches import Batch
 from optimist.messages.errors import ConfigError, MessageError
 from optimist.messages.results import PromptScores
 from optimist.models.native import Sizes, block_bytes, load_device, unsupported
+from optimist.models.quantisation import Formats
 from optimist.models.source import open_source
 
 
@@ -63,7 +64,8 @@ class NativeExecutor(Executor):
         with open_source(path) as source:
             if why := unsupported(source.config, config.block_size):
                 raise ConfigError(f"worker.executor: native cannot run this: {why}")
-            each = block_bytes(source.config, config.block_size)
+            kept = Formats(source, config.quant).kept(config.kv_dtype)
+            each = block_bytes(source.config, config.block_size, kept)
             limits = limits_of(config, source.config, each)
             sizes = Sizes(
                 block_size=limits.block_size,
@@ -72,6 +74,7 @@ class NativeExecutor(Executor):
                 max_len=limits.max_model_len,
                 max_tokens=limits.max_batch_tokens,
                 threads=config.threads or processors(),
+                kept=kept,
             )
             quant, cache = config.quant, config.packed_cache
             return cls(load_device(source, sizes, progress, quant=quant, cache=cache), limits)

@@ -17,7 +17,6 @@ from duel.runner import PROMPT, SHORT, GuestRunner, Measured, Peer
 from duel.server import Server, free_port
 from optimist.actors.config import WorkerConfig
 from optimist.bench import floor
-from optimist.models.native import block_bytes
 from optimist.models.quantisation import Quant
 from optimist.models.source import open_source
 
@@ -91,7 +90,7 @@ class Ours(GuestRunner):
         """Bytes that the steps had to read, over what memory gave in that time."""
         with open_source(str(self.peer.model(row.format))) as source:
             weights = floor.step_bytes(source, QUANTS[row.format])
-            token = block_bytes(source.config, 16) // 16
+            token = floor.token_bytes(source, QUANTS[row.format])
         count = row.sizes[0]
         before = floor.bandwidth(weights, self.threads)
         rate = self.rate(self.child(row), count, PROMPT).value

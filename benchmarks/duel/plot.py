@@ -14,7 +14,6 @@ from duel.ours import QUANTS
 from duel.rows import Format
 from duel.runner import OUTPUT, PROMPT
 from optimist.bench import floor
-from optimist.models.native import block_bytes
 from optimist.models.source import open_source
 
 ROW = re.compile(r"batch-(\d+)-(\w+)")
@@ -42,7 +41,7 @@ def ceiling(model: str, kind: Format, gb_per_s: float, batches: Sequence[int]) -
     """Tokens a second if every step took no longer than its reads, prompts not counted."""
     with open_source(model) as source:
         weights = floor.step_bytes(source, QUANTS[kind])
-        token = block_bytes(source.config, 16) // 16
+        token = floor.token_bytes(source, QUANTS[kind])
     context = PROMPT + OUTPUT // 2
     return [n * gb_per_s * 1e9 / (weights + n * token * context) for n in batches]
 

@@ -207,8 +207,9 @@ NATIVE_API int32_t native_dequantise(int32_t type, int32_t rows, int32_t inputs,
 NATIVE_API void native_fill_cache(Device* device, float value) {
   uint16_t half;
   to_bf16(&value, 1, &half);
-  Buffer<uint16_t>& cache = device->model.cache;
-  for (size_t i = 0; i < device->model.layer_stride * device->model.shape.layers; ++i) cache[i] = half;
+  uint16_t* cache = reinterpret_cast<uint16_t*>(device->model.cache.get());
+  size_t bytes = device->model.layer_stride * device->model.shape.layers;
+  for (size_t i = 0; i < bytes / sizeof(half); ++i) cache[i] = half;
 }
 
 // Forget every slot.
@@ -260,6 +261,11 @@ NATIVE_API void native_profile(Device* device, double* seconds) {
   std::memcpy(seconds, profile.seconds, sizeof(profile.seconds));
   profile = Profile();
   profile.timed = true;
+}
+
+// Bytes of keys and values of all blocks.
+NATIVE_API uint64_t native_cache_bytes(Device* device) {
+  return (uint64_t)device->model.layer_stride * device->model.shape.layers;
 }
 
 // Bytes of packed weights.

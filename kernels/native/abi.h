@@ -3,10 +3,13 @@
 
 #include <cstdint>
 
-#define NATIVE_ABI 3
+#define NATIVE_ABI 4
 #define NATIVE_API extern "C" __attribute__((visibility("default")))
 
 namespace native {
+
+// How a matrix is held, or keys and values.
+enum class Format : int32_t { bf16, int8, int4 };
 
 // Sizes of a network and of its device state. Every field is checked by the caller.
 struct Shape {
@@ -16,6 +19,7 @@ struct Shape {
   int32_t tied;      // the head is the embedding
   int32_t block_size, blocks, slots, max_len, max_tokens;
   int32_t threads;
+  Format kept;  // of keys and values: bf16 or int8
   float eps, rope_scale;
   const double* frequencies;  // radians a position, [head_dim / 2]
 };
@@ -24,8 +28,6 @@ struct Shape {
 enum class Part : int32_t { qkv, o, gate_up, down, head, embedding };
 // Which vector of a layer; the last norm belongs to no layer.
 enum class Vector : int32_t { attn_norm, ffn_norm, q_norm, k_norm, norm, qkv_bias, o_bias };
-// How a matrix is held.
-enum class Format : int32_t { bf16, int8, int4 };
 
 // How the tokens of a request are chosen.
 struct Choice {

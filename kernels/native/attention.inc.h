@@ -9,12 +9,37 @@ namespace {
 constexpr int kChunkTiles = kChunk / kTile;
 constexpr float kHidden = -__builtin_inff();
 
+// Keys and values of bf16, whose products are summed in float32.
+struct Halves {
+  typedef F Sum;
+  static constexpr int kUnit = 64;  // bytes of 32 of them
+  static constexpr bool kGrouped = false;
+  static ALWAYS_MEMBER Sum none() { return zero(); }
+  static ALWAYS_MEMBER W read(const uint8_t* at) { return load_w(at); }
+  static ALWAYS_MEMBER X both(const uint16_t* at) { return pair(at); }
+  static ALWAYS_MEMBER F value(Sum sum, F scale) { return mul(sum, scale); }
+};
+
+// Those of 8 bits, with scales for each token and head. Queries and weights have 16 bits and a scale,
+// and sums of whole numbers are exact: 256 products of 23 bits at most.
+struct Bytes {
+  typedef I Sum;
+  static constexpr int kUnit = 32;
+  static constexpr bool kGrouped = true;  // keys have a scale for each kKeyGroup of them
+  static ALWAYS_MEMBER Sum none() { return zeroi(); }
+  static ALWAYS_MEMBER W read(const uint8_t* at) { return load_s8(at); }
+  static ALWAYS_MEMBER X both(const uint16_t* at) { return words(at); }
+  static ALWAYS_MEMBER F value(Sum sum, F scale) { return mul(to_float(sum), scale); }
+};
+
 struct Scratch {
   alignas(64) float scores[kScoreRows][kChunk];
   alignas(64) uint16_t weights[kScoreRows][kChunk];
+  float unit[kScoreRows];  // of the weights
   float most[kQueryRows], sum[kQueryRows];
+  float scale[kQueryRows];  // of a row's scores, in powers of two
   int32_t position[kQueryRows];
-  // Behind it: queries [kQueryRows][width] bf16, values [kQueryRows][width] float.
+  // Behind it: queries [kQueryRows][width], values [kQueryRows][width] float.
 };
 
 constexpr size_t kScratchHeader = (sizeof(Scratch) + 63) / 64 * 64;
@@ -31,14 +56,14 @@ size_t attention_scratch(int width) {
 // Tiles of a chunk that comes later. Their lines are fetched a few at a time between other work: asked
 // for all at once, most would wait for a place in the queue, and the work behind them.
 struct Ahead {
-  const uint16_t* tiles[kChunkTiles];
+  const uint8_t* tiles[kChunkTiles];
   int tile, count;
   int line, lines;  // of the tile
   int each;         // lines fetched for one tile of scores or of values
 
   ALWAYS_MEMBER void go() {
     for (int n = each; n > 0 && tile < count; --n) {
-      prefetch_near((const char*)tiles[tile] + 64 * line);
+      prefetch_near(tiles[tile] + 64 * line);
       if (++line < lines) continue;
       line = 0;
       ++tile;
@@ -46,22 +71,50 @@ struct Ahead {
   }
 };
 
-// Scores of R query rows against N tiles of keys: a chain over the head's pairs for each of them.
-template <int R, int N>
-KERNEL void score(const uint16_t* q, int width, const uint16_t* const* tiles, float scale, int at,
-                  float (*out)[kChunk]) {
-  F c[R][N];
-  UNROLL for (int r = 0; r < R; ++r) UNROLL for (int n = 0; n < N; ++n) c[r][n] = zero();
-  for (int d = 0; d < width; d += 2) {
+// Where the scales of a tile of bytes are.
+ALWAYS const uint16_t* tile_scales(const uint8_t* tile, int width) {
+  return (const uint16_t*)(tile + (size_t)2 * kTile * width);
+}
+// Those of its values.
+ALWAYS const uint16_t* value_scales(const uint8_t* tile, int width) {
+  return tile_scales(tile, width) + (width + kKeyGroup - 1) / kKeyGroup * kTile;
+}
+
+// Scores of R query rows against N tiles of keys, of values [low, high) of the head: a chain over pairs
+// for each of them. What comes from other values of the head is there already.
+template <typename C, int R, int N>
+KERNEL void score(const uint16_t* q, int width, int low, int high, const uint8_t* const* tiles,
+                  const float* scale, int at, float (*out)[kChunk]) {
+  typename C::Sum c[R][N];
+  UNROLL for (int r = 0; r < R; ++r) UNROLL for (int n = 0; n < N; ++n) c[r][n] = C::none();
+  for (int d = low; d < high; d += 2) {
     W k[N];
-    UNROLL for (int n = 0; n < N; ++n) k[n] = load_w(tiles[n] + (size_t)d * kTile);
+    UNROLL for (int n = 0; n < N; ++n) k[n] = C::read(tiles[n] + (size_t)d / 2 * C::kUnit);
     UNROLL for (int r = 0; r < R; ++r) {
-      X x = pair(q + (size_t)r * width + d);
+      X x = C::both(q + (size_t)r * width + d);
       UNROLL for (int n = 0; n < N; ++n) c[r][n] = dot2(c[r][n], k[n], x);
     }
   }
-  UNROLL for (int r = 0; r < R; ++r) UNROLL for (int n = 0; n < N; ++n)
-      store(out[r] + at + kTile * n, mul(c[r][n], set1(scale)));
+  UNROLL for (int n = 0; n < N; ++n) {
+    F unit = set1(1.0f);
+    if (C::kGrouped) unit = load_bf16(tile_scales(tiles[n], width) + low / kKeyGroup * kTile);
+    UNROLL for (int r = 0; r < R; ++r) {
+      float* to = out[r] + at + kTile * n;
+      F part = C::value(c[r][n], C::kGrouped ? mul(unit, set1(scale[r])) : set1(scale[r]));
+      store(to, C::kGrouped && low ? add(load(to), part) : part);
+    }
+  }
+}
+
+// The same of whole heads.
+template <typename C, int R, int N>
+ALWAYS void score_heads(const uint16_t* q, int width, const uint8_t* const* tiles, const float* scale,
+                        int at, float (*out)[kChunk]) {
+  if (!C::kGrouped) return score<C, R, N>(q, width, 0, width, tiles, scale, at, out);
+  for (int low = 0; low < width; low += kKeyGroup) {
+    int high = width - low > kKeyGroup ? low + kKeyGroup : width;
+    score<C, R, N>(q, width, low, high, tiles, scale, at, out);
+  }
 }
 
 // Hide the tokens of a chunk that begins at `from` which the row does not see.
@@ -94,26 +147,58 @@ ALWAYS void soften(float* scores, uint16_t* weights, int tokens, float* most, fl
   *sum = reduce_add(total);
 }
 
+// The same in front of bytes. Weights have the scales of their values in them, are whole numbers, and
+// *unit is the value of 1. What is hidden has no part in any of it.
+ALWAYS void soften_bytes(float* scores, uint16_t* weights, const uint8_t* const* tiles, int width,
+                         int tokens, float* most, float* sum, float* unit) {
+  F top = load(scores);
+  for (int at = kTile; at < tokens; at += kTile) top = vmax(top, load(scores + at));
+  *most = reduce_max(top);
+  bool hidden = *most == kHidden;
+  F shift = set1(hidden ? 0.0f : *most), total = set1(0.0f), largest = set1(1e-30f);
+  for (int at = 0, tile = 0; at < tokens; at += kTile, ++tile) {
+    F e = exp2v(sub(load(scores + at), shift));
+    F weight = mul(e, load_bf16(value_scales(tiles[tile], width)));
+    total = add(total, e);
+    largest = vmax(largest, weight);
+    store(scores + at, weight);
+  }
+  *sum = reduce_add(total);
+  float all = reduce_max(largest);
+  *unit = all / 32767.0f;
+  F inverse = set1(32767.0f / all);
+  for (int at = 0; at < tokens; at += kTile)
+    store_s16(weights + at, to_int(mul(load(scores + at), inverse)));
+}
+
 // Weighted values of R rows in N vectors of columns, from zero.
-template <int R, int N>
-KERNEL void weigh(const uint16_t (*weights)[kChunk], const uint16_t* const* tiles, int count,
-                  int width, int column, float* out, size_t stride, Ahead* ahead) {
-  F c[R][N];
-  UNROLL for (int r = 0; r < R; ++r) UNROLL for (int n = 0; n < N; ++n) c[r][n] = zero();
+template <typename C, int R, int N>
+KERNEL void weigh(const uint16_t (*weights)[kChunk], const float* unit, const uint8_t* const* tiles,
+                  int count, int width, int column, float* out, size_t stride, Ahead* ahead) {
+  typename C::Sum c[R][N];
+  UNROLL for (int r = 0; r < R; ++r) UNROLL for (int n = 0; n < N; ++n) c[r][n] = C::none();
   for (int tile = 0; tile < count; ++tile) {
     if (ahead) ahead->go();
-    const uint16_t* v = tiles[tile] + (size_t)kTile * width + 2 * column;
-    for (int p = 0; p < kTile / 2; ++p, v += 2 * width) {
+    const uint8_t* v = tiles[tile] + (size_t)(width / 2 + column / 16) * C::kUnit;
+    for (int p = 0; p < kTile / 2; ++p, v += (size_t)width / 16 * C::kUnit) {
+      if constexpr (R == 1) {
+        X x = C::both(weights[0] + tile * kTile + 2 * p);
+        UNROLL for (int n = 0; n < N; ++n) {
+          c[0][n] = dot2(c[0][n], C::read(v + C::kUnit * n), x);
+          IN_ORDER;
+        }
+        continue;
+      }
       W k[N];
-      UNROLL for (int n = 0; n < N; ++n) k[n] = load_w(v + 32 * n);
+      UNROLL for (int n = 0; n < N; ++n) k[n] = C::read(v + C::kUnit * n);
       UNROLL for (int r = 0; r < R; ++r) {
-        X x = pair(weights[r] + tile * kTile + 2 * p);
+        X x = C::both(weights[r] + tile * kTile + 2 * p);
         UNROLL for (int n = 0; n < N; ++n) c[r][n] = dot2(c[r][n], k[n], x);
       }
     }
   }
   UNROLL for (int r = 0; r < R; ++r) UNROLL for (int n = 0; n < N; ++n)
-      store(out + r * stride + column + 16 * n, c[r][n]);
+      store(out + r * stride + column + 16 * n, C::value(c[r][n], set1(unit[r])));
 }
 
 // What one more chunk does to what came before: the only place where partial results meet.
@@ -138,14 +223,14 @@ ALWAYS void merge_chunk(float* most, float* sum, float* values, float chunk_most
 }
 
 struct Chunk {
-  const uint16_t* tiles[kChunkTiles];
+  const uint8_t* tiles[kChunkTiles];
   int count;  // tiles that any row sees
   int from;   // position of its first token
 };
 
 // Tiles of a chunk up to a position, into `out`. Returns how many.
 int chunk_tiles(const AttentionWork& work, const int32_t* table, int kv_head, int index, int position,
-                const uint16_t** out) {
+                const uint8_t** out) {
   const Geometry& g = *work.geometry;
   int count = position / kTile + 1 - index * kChunkTiles;
   count = count < kChunkTiles ? count : kChunkTiles;
@@ -183,53 +268,55 @@ void look_ahead(const AttentionWork& work, int kv_head, int index, int last, Ahe
   int here = last / kTile + 1 - index * kChunkTiles;
   here = here < kChunkTiles ? here : kChunkTiles;
   ahead->tile = ahead->line = 0;
-  ahead->lines = (int)(work.geometry->tile_stride * sizeof(uint16_t) / 64);
+  ahead->lines = (int)(work.geometry->tile_stride / 64);
   ahead->count = table ? chunk_tiles(work, table, head, next, position, ahead->tiles) : 0;
   ahead->each = (ahead->count * ahead->lines + 2 * here - 1) / (2 * here);
 }
 
-template <int R>
-void score_chunk(Scratch* s, const uint16_t* q, int width, const Chunk& chunk, float scale,
+template <typename C, int R>
+void score_chunk(Scratch* s, const uint16_t* q, int width, const Chunk& chunk, const float* scale,
                  Ahead* ahead) {
   constexpr int N = R > kWideRows ? kWide : kWide * 2;
   int tile = 0;
   for (; tile + N <= chunk.count; tile += N) {
     for (int n = 0; ahead && n < N; ++n) ahead->go();
-    score<R, N>(q, width, chunk.tiles + tile, scale, tile * kTile, s->scores);
+    score_heads<C, R, N>(q, width, chunk.tiles + tile, scale, tile * kTile, s->scores);
   }
   for (; tile < chunk.count; ++tile) {
     if (ahead) ahead->go();
-    score<R, 1>(q, width, chunk.tiles + tile, scale, tile * kTile, s->scores);
+    score_heads<C, R, 1>(q, width, chunk.tiles + tile, scale, tile * kTile, s->scores);
   }
 }
 
-template <int N>
+template <typename C, int N>
 void weigh_columns(Scratch* s, int rows, const Chunk& chunk, int width, int column, float* out,
                    size_t stride, Ahead* ahead) {
   constexpr int most = kValueRows, some = kValueRows >= 3 ? 3 : 1;
   for (int row = 0; row < rows; ahead = nullptr) {
-    const uint16_t(*weights)[kChunk] = s->weights + row;
+    const uint16_t(*w)[kChunk] = s->weights + row;
+    const float* unit = s->unit + row;
     float* at = out + (size_t)row * stride;
     if (rows - row >= most) {
-      weigh<most, N>(weights, chunk.tiles, chunk.count, width, column, at, stride, ahead);
+      weigh<C, most, N>(w, unit, chunk.tiles, chunk.count, width, column, at, stride, ahead);
       row += most;
     } else if (rows - row >= some) {
-      weigh<some, N>(weights, chunk.tiles, chunk.count, width, column, at, stride, ahead);
+      weigh<C, some, N>(w, unit, chunk.tiles, chunk.count, width, column, at, stride, ahead);
       row += some;
     } else {
-      weigh<1, N>(weights, chunk.tiles, chunk.count, width, column, at, stride, ahead);
+      weigh<C, 1, N>(w, unit, chunk.tiles, chunk.count, width, column, at, stride, ahead);
       row += 1;
     }
   }
 }
 
+template <typename C>
 void weigh_chunk(Scratch* s, int rows, const Chunk& chunk, int width, float* out, size_t stride,
                  Ahead* ahead) {
   int column = 0;
   for (; column + 64 <= width; column += 64, ahead = nullptr)
-    weigh_columns<4>(s, rows, chunk, width, column, out, stride, ahead);
+    weigh_columns<C, 4>(s, rows, chunk, width, column, out, stride, ahead);
   for (; column < width; column += 16, ahead = nullptr)
-    weigh_columns<1>(s, rows, chunk, width, column, out, stride, ahead);
+    weigh_columns<C, 1>(s, rows, chunk, width, column, out, stride, ahead);
 }
 
 ALWAYS int rows_together(int left) {
@@ -239,18 +326,38 @@ ALWAYS int rows_together(int left) {
   return 1;
 }
 
-void score_rows(Scratch* s, int rows, const uint16_t* q, int width, const Chunk& chunk, float scale,
-                Ahead* ahead) {
+template <typename C>
+void score_rows(Scratch* s, int rows, const uint16_t* q, int width, const Chunk& chunk,
+                const float* scale, Ahead* ahead) {
   constexpr bool wide = kScoreRows >= 12;
   switch (rows) {
-    case 12: return score_chunk<wide ? 12 : 1>(s, q, width, chunk, scale, ahead);
-    case 8: return score_chunk<wide ? 8 : 1>(s, q, width, chunk, scale, ahead);
-    case 6: return score_chunk<wide ? 6 : 1>(s, q, width, chunk, scale, ahead);
-    case 4: return score_chunk<4>(s, q, width, chunk, scale, ahead);
-    case 3: return score_chunk<3>(s, q, width, chunk, scale, ahead);
-    case 2: return score_chunk<2>(s, q, width, chunk, scale, ahead);
-    default: return score_chunk<1>(s, q, width, chunk, scale, ahead);
+    case 12: return score_chunk<C, wide ? 12 : 1>(s, q, width, chunk, scale, ahead);
+    case 8: return score_chunk<C, wide ? 8 : 1>(s, q, width, chunk, scale, ahead);
+    case 6: return score_chunk<C, wide ? 6 : 1>(s, q, width, chunk, scale, ahead);
+    case 4: return score_chunk<C, 4>(s, q, width, chunk, scale, ahead);
+    case 3: return score_chunk<C, 3>(s, q, width, chunk, scale, ahead);
+    case 2: return score_chunk<C, 2>(s, q, width, chunk, scale, ahead);
+    default: return score_chunk<C, 1>(s, q, width, chunk, scale, ahead);
   }
+}
+
+// The values of a chunk for query rows [row, row + rows), relative to each row's maximum.
+template <typename C>
+void chunk_values(Scratch* s, int row, int rows, const Chunk& chunk, const AttentionWork& work,
+                  Ahead* ahead, float* most, float* sum, float* out) {
+  int width = work.geometry->width;
+  score_rows<C>(s, rows, scratch_queries(s) + (size_t)row * width, width, chunk, s->scale + row, ahead);
+  for (int r = 0; r < rows; ++r) {
+    float* scores = s->scores[r];
+    s->unit[r] = 1;
+    hide(scores, chunk.count, chunk.from, s->position[row + r], work.window);
+    if (C::kGrouped)
+      soften_bytes(scores, s->weights[r], chunk.tiles, width, chunk.count * kTile, &most[r], &sum[r],
+                   &s->unit[r]);
+    else
+      soften(scores, s->weights[r], chunk.count * kTile, &most[r], &sum[r]);
+  }
+  weigh_chunk<C>(s, rows, chunk, width, out, kWidestHead, ahead);
 }
 
 // Where the partial result of a chunk goes: maximum, sum, values.
@@ -281,13 +388,11 @@ void attend_chunk(const AttentionWork& work, Scratch* s, int kv_head, int rows, 
     }
     Chunk chunk = chunk_at(work, kv_head, index, last);
     Ahead* fetch = row + here < rows ? nullptr : &ahead;
-    score_rows(s, here, scratch_queries(s) + (size_t)row * width, width, chunk, work.scale, fetch);
     float most[kScoreRows], sum[kScoreRows];
-    for (int r = 0; r < here; ++r) {
-      hide(s->scores[r], chunk.count, chunk.from, s->position[row + r], work.window);
-      soften(s->scores[r], s->weights[r], chunk.count * kTile, &most[r], &sum[r]);
-    }
-    weigh_chunk(s, here, chunk, width, part[0], kWidestHead, fetch);
+    if (g.kept == Format::bf16)
+      chunk_values<Halves>(s, row, here, chunk, work, fetch, most, sum, part[0]);
+    else
+      chunk_values<Bytes>(s, row, here, chunk, work, fetch, most, sum, part[0]);
     for (int r = 0; r < here; ++r) {
       if (work.partial) {
         float* out = partial_at(work, row + r, group, kv_head, index);
@@ -333,6 +438,8 @@ void attend_head(const AttentionWork& work, int kv_head) {
     __builtin_memcpy(scratch_queries(s) + (size_t)row * width,
                      work.queries + (token * g.heads + head) * width, sizeof(uint16_t) * width);
     s->position[row] = work.position + row / group;
+    s->scale[row] = work.scale;
+    if (g.kept != Format::bf16) s->scale[row] *= work.query_scales[token * g.heads + head];
     s->most[row] = kHidden;
     s->sum[row] = 0;
     if (!work.partial)

@@ -209,6 +209,11 @@ class NativeDevice:
         """Memory of the packed weights."""
         return int(self._library.native_weight_bytes(self._handle))
 
+    @property
+    def cache_bytes(self) -> int:
+        """Memory of keys and values, scales included."""
+        return int(self._library.native_cache_bytes(self._handle))
+
     def close(self) -> None:
         """Give everything back. Nothing may be called after it."""
         self._library.native_destroy(self._handle)

@@ -13,6 +13,7 @@ namespace native {
 constexpr int kPanel = 32;   // outputs that lie together
 constexpr int kAlign = 64;   // widths of rows are multiples of it
 constexpr int kTile = 16;    // tokens whose keys lie together
+constexpr int kKeyGroup = 32;  // values of a key of 8 bits that share a scale
 constexpr int kChunk = 128;  // tokens whose attention is one partial result, wherever it is computed
 
 // Raised whenever packing makes other bytes of the same weights: files of packed weights name it. It is
@@ -65,13 +66,17 @@ struct Epilogue {
   Best* best;
 };
 
+// How keys and values lie in memory: [block][kv head][tile][keys [width / 2][16][2], values [8][width][2]],
+// bf16 or s8. Behind those of s8 there are bf16 scales: 16 for each group of the keys, then 16 of values.
 struct Geometry {
   int32_t heads, kv_heads, head_dim, width;  // width: of a head in memory, a multiple of 16
   int32_t tiles_a_block;
-  size_t block_stride, head_stride, tile_stride;  // values
+  Format kept;
+  int32_t key_groups;
+  size_t block_stride, head_stride, tile_stride;  // bytes
 };
 
-// Keys and values of one layer: [block][kv head][tile][keys [width / 2][16][2], values [8][width][2]].
+// Queries, keys and values of one layer. Queries in front of keys of s8 are whole numbers of 16 bits.
 struct RopeWork {
   const Geometry* geometry;
   const float* qkv;
@@ -79,14 +84,16 @@ struct RopeWork {
   const float* turns;  // [tokens][head_dim]: cosines, then sines
   const float *q_norm, *k_norm;
   float eps;
-  uint16_t* queries;  // [tokens][heads][width]
-  uint16_t* cache;
+  uint16_t* queries;     // [tokens][heads][width]
+  float* query_scales;  // [tokens][heads], where they have any
+  uint8_t* cache;
 };
 
 struct AttentionWork {
   const Geometry* geometry;
   const uint16_t* queries;
-  const uint16_t* cache;
+  const float* query_scales;
+  const uint8_t* cache;
   const int32_t* table;  // of the row
   int32_t token, tokens, position;  // the first query token of the step, how many, where it is
   int32_t kv_head, kv_heads;        // first, how many

@@ -211,6 +211,7 @@ void Step::rope(Walk& walk, int index) {
                    layer.k_norm.get(),
                    m_.shape.eps,
                    m_.queries.get(),
+                   m_.query_scales.get(),
                    m_.cache.get() + index * m_.layer_stride};
   int heads = g.heads + 2 * g.kv_heads;
   int64_t all = (int64_t)ids_.size() * heads;
@@ -231,6 +232,7 @@ void Step::attend(Walk& walk, int index) {
   AttentionWork work = {};
   work.geometry = &m_.cache_shape;
   work.queries = m_.queries.get();
+  work.query_scales = m_.query_scales.get();
   work.cache = m_.cache.get() + index * m_.layer_stride;
   work.window = m_.shape.window;
   work.scale = score_scale(m_.shape.head_dim);

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from optimist.messages.errors import ConfigError
 
-ABI = 3
+ABI = 4
 """of the library that this package speaks to"""
 
 SETS = ("avx512", "avxvnni", "avx2", "portable")
@@ -38,7 +38,7 @@ class CShape(ctypes.Structure):
         *((name, c_int32) for name in ("vocab", "hidden", "layers", "heads", "kv_heads")),
         *((name, c_int32) for name in ("head_dim", "ffn", "window", "qk_norm", "tied")),
         *((name, c_int32) for name in ("block_size", "blocks", "slots", "max_len", "max_tokens")),
-        ("threads", c_int32),
+        *((name, c_int32) for name in ("threads", "kept")),
         ("eps", c_float),
         ("rope_scale", c_float),
         ("frequencies", POINTER(c_double)),
@@ -121,6 +121,7 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "native_logits": (c_int32, (c_void_p, POINTER(CRows), _Floats)),
     "native_profile": (None, (c_void_p, POINTER(c_double))),
     "native_weight_bytes": (c_uint64, (c_void_p,)),
+    "native_cache_bytes": (c_uint64, (c_void_p,)),
     "native_probe_read": (c_int32, (c_char_p, c_int32, c_uint64, c_int32, POINTER(c_double))),
     "native_op_linear": (
         c_int32,
@@ -130,7 +131,7 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "native_op_rms_norm": (None, (c_char_p, *(c_int32,) * 2, *(_Floats,) * 2, c_float, _Floats)),
     "native_op_attention": (
         None,
-        (c_char_p, *(c_int32,) * 8, _Floats, _Floats, _Ints, c_int32, _Floats),
+        (c_char_p, *(c_int32,) * 9, _Floats, _Floats, _Ints, c_int32, _Floats),
     ),
 }
 

@@ -33,14 +33,18 @@ void shape_linear(Weights& weights, int real_outputs, int outputs, int inputs, F
   linear.bias = nullptr;
 }
 
-Geometry geometry_of(int heads, int kv_heads, int head_dim, int block_size) {
+Geometry geometry_of(int heads, int kv_heads, int head_dim, int block_size, Format kept) {
   Geometry g;
   g.heads = heads;
   g.kv_heads = kv_heads;
   g.head_dim = head_dim;
   g.width = padded(head_dim, 16);
   g.tiles_a_block = block_size / kTile;
-  g.tile_stride = (size_t)2 * kTile * g.width;
+  g.kept = kept;
+  g.key_groups = (g.width + kKeyGroup - 1) / kKeyGroup;
+  size_t values = (size_t)2 * kTile * g.width;
+  int scales = padded((int64_t)(g.key_groups + 1) * kTile * sizeof(uint16_t), 64);
+  g.tile_stride = kept == Format::bf16 ? 2 * values : values + scales;
   g.head_stride = g.tile_stride * g.tiles_a_block;
   g.block_stride = g.head_stride * kv_heads;
   return g;
@@ -67,7 +71,7 @@ void ActsBuffer::allocate(int rows, int widest) {
 }
 
 Model::Model(const Shape& given, const Isa& set)
-    : shape(given), isa(set), pool(given.threads), cache_shape(geometry_of(given.heads, given.kv_heads, given.head_dim, given.block_size)) {
+    : shape(given), isa(set), pool(given.threads), cache_shape(geometry_of(given.heads, given.kv_heads, given.head_dim, given.block_size, given.kept)) {
   frequencies.assign(given.frequencies, given.frequencies + given.head_dim / 2);
   shape.frequencies = frequencies.data();
   hidden_width = padded(shape.hidden, kAlign);
@@ -95,6 +99,7 @@ Model::Model(const Shape& given, const Isa& set)
   mixed.allocate((size_t)tokens * widest);
   turns.allocate((size_t)tokens * shape.head_dim);
   queries.allocate((size_t)tokens * shape.heads * cache_shape.width);
+  if (shape.kept != Format::bf16) query_scales.allocate((size_t)tokens * shape.heads);
   acts.allocate(tokens, widest);
   inner.allocate(tokens, widest);
   for (int i = 0; i < shape.threads; ++i) {

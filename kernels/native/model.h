@@ -27,7 +27,7 @@ struct Weights {
 void shape_linear(Weights& weights, int real_outputs, int outputs, int inputs, Format format, int group);
 
 // How a cache of these heads lies in memory.
-Geometry geometry_of(int heads, int kv_heads, int head_dim, int block_size);
+Geometry geometry_of(int heads, int kv_heads, int head_dim, int block_size, Format kept);
 
 // What scores are multiplied by before powers of two are taken.
 float score_scale(int head_dim);
@@ -92,7 +92,7 @@ struct Model {
   Stored embedding_type = Stored::bf16;
 
   Geometry cache_shape;
-  Buffer<uint16_t> cache;
+  Buffer<uint8_t> cache;
   size_t layer_stride = 0;
 
   Slots slots;
@@ -102,7 +102,7 @@ struct Model {
 
   // Of a step: residual stream, projections, what attention or the gate gives before it is
   // quantised, rotations, logits, partial attention.
-  Buffer<float> residual, qkv, mixed, turns, logits, partial;
+  Buffer<float> residual, qkv, mixed, turns, logits, partial, query_scales;
   Buffer<uint16_t> queries;
   ActsBuffer acts, inner;  // in front of qkv and gate_up; in front of o and down
   std::vector<std::unique_ptr<Workspace>> workspaces;

@@ -105,15 +105,18 @@ NATIVE_API void native_op_rms_norm(const char* isa, int32_t rows, int32_t size, 
 // rotated by turns [tokens, dim] and written to blocks [], then the last `queries` tokens attend.
 // pieces: 0, the context in one; 1, a chunk at a time, merged afterwards. out [queries, heads * dim].
 NATIVE_API void native_op_attention(const char* isa, int32_t heads, int32_t kv_heads, int32_t dim,
-                                    int32_t block_size, int32_t window, int32_t tokens,
+                                    int32_t block_size, Format kept, int32_t window, int32_t tokens,
                                     int32_t queries, int32_t pieces, const float* qkv,
                                     const float* turns, const int32_t* table, int32_t blocks,
                                     float* out) {
   const Isa& set = *find_isa(isa);
-  Geometry g = geometry_of(heads, kv_heads, dim, block_size);
+  Geometry g = geometry_of(heads, kv_heads, dim, block_size, kept);
   int columns = heads + 2 * kv_heads, first = tokens - queries;
-  Buffer<uint16_t> cache(g.block_stride * blocks), rotated((size_t)tokens * heads * g.width);
-  RopeWork rope = {&g, qkv, (size_t)columns * dim, turns, nullptr, nullptr, 0, rotated.get(), cache.get()};
+  Buffer<uint8_t> cache(g.block_stride * blocks);
+  Buffer<uint16_t> rotated((size_t)tokens * heads * g.width);
+  Buffer<float> scales((size_t)tokens * heads);
+  RopeWork rope = {&g, qkv, (size_t)columns * dim, turns, nullptr, nullptr, 0, rotated.get(),
+                   scales.get(), cache.get()};
   for (int t = 0; t < tokens; ++t)
     for (int head = 0; head < columns; ++head)
       set.rope(rope, t, head, table, t, tokens == 1, t + 1 == tokens);
@@ -124,6 +127,7 @@ NATIVE_API void native_op_attention(const char* isa, int32_t heads, int32_t kv_h
   AttentionWork work = {};
   work.geometry = &g;
   work.queries = rotated.get();
+  work.query_scales = scales.get();
   work.cache = cache.get();
   work.table = table;
   work.window = window;

@@ -40,19 +40,21 @@ def attention(
     block_size: int,
     queries: int,
     window: int = 0,
+    kept: Format = Format.BF16,
     pieces: bool = False,
     isa: str = "",
 ) -> Floats:
     """What the last `queries` tokens of a text see of it, [queries, heads, D].
 
     qkv: before rotation, [C, heads + 2 G, D], query heads first. turns: cosines and sines of each token,
-    [C, D]. table: the text's blocks. pieces: the context in chunks that are merged afterwards.
+    [C, D]. table: the text's blocks. kept: keys and values, BF16 or INT8. pieces: the context in chunks
+    that are merged afterwards.
     """
     tokens, columns, dim = qkv.shape
     out = np.empty((queries, heads, dim), np.float32)
-    sizes = (heads, (columns - heads) // 2, dim, block_size, window, tokens, queries, int(pieces))
+    sizes = (heads, (columns - heads) // 2, dim, block_size, kept, window, tokens, queries)
     library().native_op_attention(
-        *(_name(isa), *sizes, as_floats(qkv), as_floats(turns)),
+        *(_name(isa), *sizes, int(pieces), as_floats(qkv), as_floats(turns)),
         *(as_ints(table), int(table.max()) + 1, as_floats(out)),
     )
     return out

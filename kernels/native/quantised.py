@@ -1,4 +1,4 @@
-"""The spec of quantised linears, in numpy and float64: what the library must compute, up to rounding."""
+"""The spec of quantised linears and caches, in numpy and float64: what the library must compute, up to rounding."""
 
 from __future__ import annotations
 
@@ -19,6 +19,23 @@ def quantised_rows(x: Floats, group: int) -> tuple[Reals, Reals]:
     largest = np.maximum(np.abs(groups).max(-1, keepdims=True), np.float32(1e-10))
     numbers = np.rint(groups * (np.float32(127) / largest)).astype(np.float64)
     return numbers.reshape(x.shape), (largest[..., 0] / np.float32(127)).astype(np.float64)
+
+
+def eight_bit_keys(x: Floats) -> Reals:
+    """What is left of keys [..., D] in a cache of 8 bits: as of values, but for each 32 of them."""
+    parts = np.split(x, range(32, x.shape[-1], 32), -1)
+    return np.concatenate([eight_bit_values(np.ascontiguousarray(part)) for part in parts], -1)
+
+
+def eight_bit_values(x: Floats) -> Reals:
+    """What is left of values [..., D]: whole numbers in [-127, 127] times a scale in bfloat16, the largest
+    magnitude over 127.
+    """
+    largest = np.maximum(np.abs(x).max(-1, keepdims=True), np.float32(1e-10)) / np.float32(127)
+    bits = np.ascontiguousarray(largest, np.float32).view(np.uint32)
+    scales = (bits + 0x7FFF + (bits >> 16 & 1) & np.uint32(0xFFFF0000)).view(np.float32)
+    found: Reals = np.rint(x * (np.float32(1) / scales)).astype(np.float64) * scales
+    return found
 
 
 def eight_bit_weights(weights: Floats) -> tuple[Reals, Reals]:

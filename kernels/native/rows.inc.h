@@ -99,8 +99,8 @@ ALWAYS int write_halves(const float* x, uint16_t* pairs, int odd, int count) {
   return i;
 }
 
-void write_value(const Geometry& g, const float* x, uint16_t* tile, int lane, bool alone, bool clear) {
-  uint16_t* values = tile + (size_t)kTile * g.width;
+void write_value(const Geometry& g, const float* x, uint8_t* tile, int lane, bool alone, bool clear) {
+  uint16_t* values = (uint16_t*)tile + (size_t)kTile * g.width;
   uint16_t* pairs = values + (size_t)(lane / 2) * 2 * g.width;
   int done = alone ? write_halves(x, pairs, lane % 2, g.head_dim) : 0;
   for (int i = done; i < g.head_dim; ++i) pairs[2 * i + lane % 2] = half_of(x[i]);
@@ -111,20 +111,85 @@ void write_value(const Geometry& g, const float* x, uint16_t* tile, int lane, bo
   }
 }
 
+void write_key(const Geometry& g, const float* x, uint8_t* tile, int lane) {
+  alignas(64) uint16_t halves[kWidestHead];
+  to_bf16(x, g.width, halves);
+  for (int i = 0; i < g.width / 2; ++i)
+    __builtin_memcpy(tile + (size_t)(i * kTile + lane) * 4, halves + 2 * i, 4);
+}
+
+ALWAYS float largest_of(const float* x, int width) {
+  F top = set1(1e-10f);
+  for (int i = 0; i < width; i += 16) top = vmax(top, vabs(load(x + i)));
+  return reduce_max(top);
+}
+
+// Values in whole numbers of 8 bits. Returns their scale, which is a bf16 number.
+ALWAYS uint16_t narrow(const float* x, int width, int8_t* out) {
+  uint16_t half = half_of(largest_of(x, width) / 127.0f);
+  uint32_t bits = (uint32_t)half << 16;
+  float scale;
+  __builtin_memcpy(&scale, &bits, 4);
+  F inverse = set1(1.0f / scale);
+  for (int i = 0; i < width; i += 16) store_s8(out + i, to_int(mul(load(x + i), inverse)));
+  return half;
+}
+
+// The scales of a tile.
+ALWAYS uint16_t* scales_of(const Geometry& g, uint8_t* tile) {
+  return (uint16_t*)(tile + (size_t)2 * kTile * g.width);
+}
+
+void write_narrow_key(const Geometry& g, const float* x, uint8_t* tile, int lane) {
+  alignas(64) int8_t numbers[kWidestHead];
+  for (int group = 0; group < g.key_groups; ++group) {
+    int from = group * kKeyGroup, here = g.width - from < kKeyGroup ? g.width - from : kKeyGroup;
+    scales_of(g, tile)[group * kTile + lane] = narrow(x + from, here, numbers + from);
+  }
+  for (int i = 0; i < g.width / 2; ++i)
+    __builtin_memcpy(tile + (size_t)(i * kTile + lane) * 2, numbers + 2 * i, 2);
+}
+
+// What lies behind it in its tile is zero by its scales.
+void write_narrow_value(const Geometry& g, const float* x, uint8_t* tile, int lane, bool clear) {
+  alignas(64) int8_t numbers[kWidestHead];
+  alignas(64) float padded[kWidestHead];
+  __builtin_memcpy(padded, x, sizeof(float) * (size_t)g.head_dim);
+  for (int i = g.head_dim; i < g.width; ++i) padded[i] = 0;
+  uint16_t* scales = scales_of(g, tile) + g.key_groups * kTile;
+  scales[lane] = narrow(padded, g.width, numbers);
+  uint8_t* at = tile + (size_t)kTile * g.width + (size_t)(lane / 2) * 2 * g.width + lane % 2;
+  for (int i = 0; i < g.width; ++i) at[2 * i] = (uint8_t)numbers[i];
+  for (int other = lane + 1; clear && other < kTile; ++other) scales[other] = 0;
+}
+
+// A query in whole numbers of 16 bits, and their scale.
+ALWAYS float widen_query(const float* x, int width, uint16_t* out) {
+  float largest = largest_of(x, width);
+  F inverse = set1(32767.0f / largest);
+  for (int i = 0; i < width; i += 16) store_s16(out + i, to_int(mul(load(x + i), inverse)));
+  return largest / 32767.0f;
+}
+
 void rope(const RopeWork& work, int token, int head, const int32_t* table, int position, bool alone,
           bool last) {
   const Geometry& g = *work.geometry;
   const float* x = work.qkv + (size_t)token * work.qkv_stride + (size_t)head * g.head_dim;
   bool query = head < g.heads, key = !query && head < g.heads + g.kv_heads;
+  bool halves = g.kept == Format::bf16;
   int tile_at = position / kTile, lane = position % kTile;
-  uint16_t* tile = nullptr;
+  uint8_t* tile = nullptr;
   if (!query) {
     int kv_head = (head - g.heads) % g.kv_heads;
     tile = work.cache + (size_t)table[tile_at / g.tiles_a_block] * g.block_stride +
            kv_head * g.head_stride + (size_t)(tile_at % g.tiles_a_block) * g.tile_stride;
   }
   if (!query && !key) {
-    write_value(g, x, tile, lane, alone, clears(lane, alone, last));
+    bool clear = clears(lane, alone, last);
+    if (halves)
+      write_value(g, x, tile, lane, alone, clear);
+    else
+      write_narrow_value(g, x, tile, lane, clear);
     return;
   }
   alignas(64) float normed[kWidestHead], turned[kWidestHead];
@@ -134,14 +199,13 @@ void rope(const RopeWork& work, int token, int head, const int32_t* table, int p
   }
   turn(x, work.turns + (size_t)token * g.head_dim, g.head_dim, turned);
   for (int i = g.head_dim; i < g.width; ++i) turned[i] = 0;
-  if (query) {
-    to_bf16(turned, g.width, work.queries + ((size_t)token * g.heads + head) * g.width);
-    return;
-  }
-  alignas(64) uint16_t halves[kWidestHead];
-  to_bf16(turned, g.width, halves);
-  for (int i = 0; i < g.width / 2; ++i)
-    __builtin_memcpy(tile + (size_t)(i * kTile + lane) * 2, halves + 2 * i, 4);
+  size_t at = (size_t)token * g.heads + head;
+  if (!query)
+    halves ? write_key(g, turned, tile, lane) : write_narrow_key(g, turned, tile, lane);
+  else if (halves)
+    to_bf16(turned, g.width, work.queries + at * g.width);
+  else
+    work.query_scales[at] = widen_query(turned, g.width, work.queries + at * g.width);
 }
 
 uint64_t read_memory(const uint8_t* memory, size_t bytes) {

@@ -36,7 +36,7 @@ class Vector(enum.IntEnum):
 
 
 class Format(enum.IntEnum):
-    """How a matrix is held."""
+    """How a matrix is held, or keys and values."""
 
     BF16 = 0
     INT8 = 1
@@ -78,7 +78,8 @@ class Shape(NamedTuple):
     """Sizes of a network and of its device state.
 
     window: tokens seen, the own one included; 0: all. frequencies: radians a position,
-    [head_dim / 2] float64. block_size: a multiple of 16. max_tokens: query tokens of a step.
+    [head_dim / 2] float64. block_size: a multiple of 16. max_tokens: query tokens of a step. kept: keys
+    and values, BF16 or INT8.
     """
 
     vocab: int
@@ -97,6 +98,7 @@ class Shape(NamedTuple):
     max_len: int
     max_tokens: int
     threads: int
+    kept: Format
     eps: float
     rope_scale: float
     frequencies: NDArray[np.float64]

@@ -143,6 +143,10 @@ ALWAYS void store_s8(int8_t* p, I v) {
   __m128i low = _mm256_castsi256_si128(half), high = _mm256_extracti128_si256(half, 1);
   _mm_storeu_si128((__m128i*)p, _mm_packs_epi16(low, high));
 }
+ALWAYS void store_s16(uint16_t* p, I v) {
+  __m256i both = _mm256_permute4x64_epi64(_mm256_packs_epi32(v.a, v.b), 0xd8);
+  _mm256_storeu_si256((__m256i*)p, both);
+}
 
 ALWAYS F power2(F n) {
   I bits = addi(to_int(n), seti(127));
@@ -182,7 +186,19 @@ ALWAYS __m256 dot2_half(__m256 c, __m256i w, X x) {
 }
 ALWAYS F dot2(F c, W w, X x) { return {dot2_half(c.a, w.a, x), dot2_half(c.b, w.b, x)}; }
 
+// 32 whole numbers of 8 bits as such of 16.
+ALWAYS W load_s8(const void* p) {
+  const __m128i* at = (const __m128i*)p;
+  return {_mm256_cvtepi8_epi16(_mm_load_si128(at)), _mm256_cvtepi8_epi16(_mm_load_si128(at + 1))};
+}
+ALWAYS X words(const void* p) { return {_mm256_set1_epi32(dword(p)), __m256i()}; }
+
 #ifdef __AVXVNNI__
+ALWAYS I dot2(I c, W w, X x) {
+  asm("%{vex%} vpdpwssd %2, %1, %0" : "+x"(c.a) : "x"(w.a), "x"(x.even));
+  asm("%{vex%} vpdpwssd %2, %1, %0" : "+x"(c.b) : "x"(w.b), "x"(x.even));
+  return c;
+}
 ALWAYS X quad(const void* p) { return {_mm256_set1_epi32(dword(p)), __m256i()}; }
 ALWAYS I dot4(I c, W w, X x) {
   asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(c.a) : "x"(w.a), "x"(x.even));
@@ -190,6 +206,12 @@ ALWAYS I dot4(I c, W w, X x) {
   return c;
 }
 #else
+ALWAYS __m256i dot2_half(__m256i c, __m256i w, __m256i x) {
+  c = _mm256_add_epi32(c, _mm256_madd_epi16(w, x));
+  asm("" : "+x"(c));
+  return c;
+}
+ALWAYS I dot2(I c, W w, X x) { return {dot2_half(c.a, w.a, x.even), dot2_half(c.b, w.b, x.even)}; }
 // Products of u8 and s8 in 16 bits would saturate in pairs: even and odd bytes go apart.
 ALWAYS X quad(const void* p) {
   __m256i v = _mm256_set1_epi32(dword(p));

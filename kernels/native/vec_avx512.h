@@ -86,6 +86,9 @@ ALWAYS F load_f16(const uint16_t* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p));
 }
 ALWAYS void store_s8(int8_t* p, I v) { _mm_storeu_si128((__m128i*)p, _mm512_cvtepi32_epi8(v)); }
+ALWAYS void store_s16(uint16_t* p, I v) {
+  _mm256_storeu_si256((__m256i*)p, _mm512_cvtepi32_epi16(v));
+}
 
 // 2^n for whole n in [-126, 127].
 ALWAYS F power2(F n) { return _mm512_scalef_ps(_mm512_set1_ps(1.0f), n); }
@@ -115,6 +118,11 @@ ALWAYS int32_t dword(const void* p) {
 }
 ALWAYS X pair(const void* p) { return _mm512_set1_epi32(dword(p)); }
 ALWAYS X quad(const void* p) { return _mm512_set1_epi32(dword(p)); }
+// 32 whole numbers of 8 bits as such of 16.
+ALWAYS W load_s8(const void* p) {
+  return _mm512_cvtepi8_epi16(_mm256_load_si256((const __m256i*)p));
+}
+ALWAYS X words(const void* p) { return _mm512_set1_epi32(dword(p)); }
 
 // Instructions by name: from the intrinsics gcc 12 makes copies of the accumulators.
 ALWAYS F dot2(F c, W w, X x) {
@@ -123,6 +131,10 @@ ALWAYS F dot2(F c, W w, X x) {
 }
 ALWAYS I dot4(I c, W w, X x) {
   asm("vpdpbusd %2, %1, %0" : "+v"(c) : "v"(w), "v"(x));
+  return c;
+}
+ALWAYS I dot2(I c, W w, X x) {
+  asm("vpdpwssd %2, %1, %0" : "+v"(c) : "v"(w), "v"(x));
   return c;
 }
 ALWAYS void prefetch(const void* p) { _mm_prefetch((const char*)p, _MM_HINT_T1); }

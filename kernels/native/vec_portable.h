@@ -141,6 +141,9 @@ ALWAYS F load_f16(const uint16_t* p) {
 ALWAYS void store_s8(int8_t* p, I v) {
   for (int i = 0; i < 16; ++i) p[i] = (int8_t)v[i];
 }
+ALWAYS void store_s16(uint16_t* p, I v) {
+  for (int i = 0; i < 16; ++i) p[i] = (uint16_t)v[i];
+}
 ALWAYS F power2(F n) { return as_float(shl<23>(addi(to_int(n), seti(127)))); }
 ALWAYS F zero() { return F{}; }
 ALWAYS I zeroi() { return I{}; }
@@ -183,6 +186,24 @@ ALWAYS X quad(const void* p) {
 ALWAYS I dot4(I c, W w, X x) {
   for (int i = 0; i < 16; ++i)
     for (int j = 0; j < 4; ++j) c[i] += (int32_t)w.bytes[4 * i + j] * x.bytes[j];
+  return c;
+}
+// 32 whole numbers of 8 bits as such of 16.
+ALWAYS W load_s8(const void* p) {
+  int8_t narrow[32];
+  int16_t wide[32];
+  std::memcpy(narrow, p, 32);
+  for (int i = 0; i < 32; ++i) wide[i] = narrow[i];
+  W v;
+  std::memcpy(v.bytes, wide, 64);
+  return v;
+}
+ALWAYS X words(const void* p) { return quad(p); }
+ALWAYS I dot2(I c, W w, X x) {
+  int16_t wide[32], two[2];
+  std::memcpy(wide, w.bytes, 64);
+  std::memcpy(two, x.bytes, 4);
+  for (int i = 0; i < 16; ++i) c[i] += wide[2 * i] * two[0] + wide[2 * i + 1] * two[1];
   return c;
 }
 ALWAYS void prefetch(const void* p) { __builtin_prefetch(p, 0, 2); }

@@ -47,7 +47,7 @@ def test_the_floor_is_bytes_over_bandwidth(capsys: pytest.CaptureFixture[str]) -
     assert said["memory_gb_per_s"].keys() == {"1", "2"}
     (found,) = said["quant"].values()
     for rows, step in found["batches"].items():
-        size = found["weight_bytes"] + int(rows) * said["kv_bytes_per_row"]
+        size = found["weight_bytes"] + int(rows) * found["kv_bytes_per_row"]
         seconds = size / (1e9 * found["weights_gb_per_s"])
         assert step["floor_ms"] == pytest.approx(1000 * seconds, rel=0.01)
         assert step["tokens_per_s"] == pytest.approx(int(rows) / seconds, rel=0.01)
@@ -61,6 +61,20 @@ def test_numpy_reads_where_the_library_is_missing(
     said = _said(capsys, "--quant", "int4")
     assert said["probe"] == "numpy"
     assert said["quant"]["int4"]["weights_gb_per_s"] > 0
+
+
+@pytest.mark.usefixtures("little")
+def test_a_cache_of_eight_bits_is_half_as_large(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        _said(capsys, "--quant", "int4", "--kv-dtype", kv)["quant"]["int4"]["kv_bytes_per_row"]
+        for kv in ("auto", "int8", "bfloat16")
+    ]
+    assert rows[0] == rows[1] == rows[2] * 34 // 64
+
+
+def test_a_cache_of_gpus_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "floor", "--kv-dtype", "fp8"]) == 2
+    assert "--kv-dtype: the native library expects bfloat16 or int8" in capsys.readouterr().err
 
 
 def test_no_context_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,7 +59,7 @@ EFFECTS = {
     "--quant": _told("quant", "--quant", "int8"),
     "--packed-cache": _told("packed_cache", "--packed-cache", "tests/data/none"),
     "--device": _told("device", "--device", "cuda:99"),
-    "--kv-dtype": _told("kv_dtype", "--kv-dtype", "fp8"),
+    "--kv-dtype": _told("kv_dtype", "--kv-dtype", "int8"),
     "--reserve-mb": _told("reserve_mb", "--reserve-mb", "7"),
     "--no-graphs": _told("graphs", "--no-graphs"),
     "--threads": _told("threads", "--threads", "1"),

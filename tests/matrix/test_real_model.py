@@ -19,7 +19,7 @@ from optimist.messages.base import column
 from optimist.messages.slots import OpenedSlot, Sampling
 from optimist.models.default import default_model
 from optimist.models.native import Sizes, load_device
-from optimist.models.quantisation import Quant
+from optimist.models.quantisation import Formats, Quant
 from optimist.models.source import open_source
 from optimist.testing import matrix
 from optimist.testing.conformance import check_executor
@@ -54,7 +54,8 @@ SERVED = pairwise(
 
 def load(quant: Quant, sizes: Sizes) -> NativeDevice:
     with open_source(default_model()) as source:
-        return load_device(source, sizes, quant=quant)
+        kept = Formats(source, quant).kept("auto")
+        return load_device(source, sizes._replace(kept=kept), quant=quant)
 
 
 class Alone:

@@ -16,7 +16,7 @@ from optimist.kernels.native.shapes import Format
 from optimist.messages.errors import ConfigError
 from optimist.models.default import default_model
 from optimist.models.native import block_bytes
-from optimist.models.quantisation import Formats, Quant
+from optimist.models.quantisation import Formats, KvDtype, Quant
 from optimist.models.source import WeightSource, open_source
 
 BEYOND_CACHES = 512 << 20
@@ -35,25 +35,30 @@ LAYER = (("q", "k", "v"), ("o",), ("gate", "up"), ("down",))
 
 
 def measure(
-    model: str = "", *, quant: Quant | None = None, context: int = 256, threads: int | None = None
+    model: str = "",
+    *,
+    quant: Quant | None = None,
+    kv: KvDtype = "auto",
+    context: int = 256,
+    threads: int | None = None,
 ) -> dict[str, Any]:
     """Bandwidth on one thread and on all, and the floor of a step in each format, or in one.
 
     context: tokens behind every row. Figures of bandwidth are GB/s: `memory` of more than caches hold,
     `weights` of as many bytes as a step's weights, read over and over as steps do. Raises ConfigError
-    for a context below 1 and for a format that the file does not have.
+    for a context below 1, for a format that the file does not have and for a cache of GPUs.
     """
     if context < 1:
         raise ConfigError(f"--context: expected at least 1, got {context}")
     many = threads or processors()
     formats: dict[str, Any] = {}
     with open_source(model or str(default_model())) as source:
-        row = context * block_bytes(source.config, 16) // 16
         for name in (quant,) if quant else possible(source):
-            size = step_bytes(source, name)
+            size, row = step_bytes(source, name), context * token_bytes(source, name, kv)
             speed = bandwidth(size, many)
             formats[name] = {
                 "weight_bytes": size,
+                "kv_bytes_per_row": row,
                 "weights_gb_per_s": _gigabytes(speed),
                 "batches": {str(rows): _floor(size, row, rows, speed) for rows in BATCHES},
             }
@@ -64,7 +69,6 @@ def measure(
         },
         "probe": "numpy" if missing() else "native",
         "context": context,
-        "kv_bytes_per_row": row,
         "quant": formats,
     }
 
@@ -90,6 +94,11 @@ def step_bytes(source: WeightSource, quant: Quant) -> int:
             bits += sum(_matrix_bits(source.shape(name), kind) for name in names)
     head = source.shape("embed" if config.tie_embeddings else "head")
     return int(bits + _matrix_bits(head, formats.head)) // 8
+
+
+def token_bytes(source: WeightSource, quant: Quant, kv: KvDtype = "auto") -> int:
+    """Bytes of a token's keys and values, all layers."""
+    return block_bytes(source.config, 16, Formats(source, quant).kept(kv)) // 16
 
 
 def _matrix_bits(shape: tuple[int, ...], kind: Format) -> float:

@@ -1,9 +1,11 @@
-"""What a format of weights costs in quality: perplexity of prose, and agreement with float32."""
+"""What formats of weights and of the KV cache cost in quality: perplexity of prose, and agreement with
+float32.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import islice, product
 from math import exp
 from typing import Any, get_args
 
@@ -15,13 +17,14 @@ from optimist.bench.prose import passages
 from optimist.bench.readers import NativeReader, Reader, TorchReader
 from optimist.messages.errors import ConfigError
 from optimist.models.default import default_model
-from optimist.models.quantisation import Quant
+from optimist.models.quantisation import KvDtype, Quant
 from optimist.models.tokenizer import load_tokenizer
 
 WINDOW = 512
 """tokens that are read together: the first of them is given, every other one predicted"""
 
 QUANTS: tuple[Quant, ...] = get_args(Quant)[:3]
+CACHES: tuple[KvDtype, ...] = ("bfloat16", "int8")
 
 
 class Tally:
@@ -60,28 +63,32 @@ def measure(
     model: str = "",
     *,
     quants: Sequence[Quant] = QUANTS,
+    caches: Sequence[KvDtype] = CACHES,
     tokens: int = 24_000,
     threads: int | None = None,
 ) -> dict[str, Any]:
-    """Perplexity of the shipped prose in each format beside float32 in torch; top-1 agreement, and KL.
+    """Perplexity of the shipped prose in each format of weights with each cache, `quant/cache`, beside
+    float32 in torch; top-1 agreement, and KL.
 
     model: path, "" is the default one. tokens: to predict at most. Raises ConfigError for fewer than
-    one, and for int4 of a file without blocks of four bits.
+    one, for int4 of a file without blocks of four bits, and for a cache of GPUs.
     """
     if tokens < 1:
         raise ConfigError(f"--tokens: expected at least 1, got {tokens}")
     path, many = model or str(default_model()), threads or processors()
-    readers: dict[str, NativeReader] = {q: NativeReader(path, q, WINDOW, many) for q in quants}
+    readers: dict[str, NativeReader] = {}
     try:
+        for quant, kv in product(quants, caches):
+            readers[f"{quant}/{kv}"] = NativeReader(path, quant, kv, WINDOW, many)
         tallies, seen = compare(TorchReader(path, WINDOW, many), readers, _windows(path, tokens))
     finally:
         for reader in readers.values():
             reader.close()
     base = tallies.pop("float32")
     figures: dict[str, Any] = {"tokens": seen, "window": WINDOW, "float32": base.figures()}
-    for quant, tally in tallies.items():
+    for name, tally in tallies.items():
         lost = 100 * (exp((tally.loss - base.loss) / seen) - 1)
-        figures[quant] = tally.figures() | {"perplexity_lost_percent": round(lost, 3)}
+        figures[name] = tally.figures() | {"perplexity_lost_percent": round(lost, 3)}
     return figures
 
 
@@ -94,8 +101,8 @@ def compare(
         text = np.array(window[1:])
         expected = log_probabilities(reference.logits(window[:-1]))
         tallies["float32"].add(expected, expected, text)
-        for quant, reader in readers.items():
-            tallies[quant].add(expected, log_probabilities(reader.logits(window[:-1])), text)
+        for name, reader in readers.items():
+            tallies[name].add(expected, log_probabilities(reader.logits(window[:-1])), text)
     return tallies, tallies["float32"].tokens
 
 

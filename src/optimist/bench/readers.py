@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from optimist.kernels.native.shapes import Choice, Rows
 from optimist.models.native import Sizes, load_device
-from optimist.models.quantisation import Quant
+from optimist.models.quantisation import Formats, KvDtype, Quant
 from optimist.models.source import open_source
 
 BLOCK = 64
@@ -42,12 +42,15 @@ class Reader(Protocol):
 
 
 class NativeReader:
-    """The worker's own library: a text is prefilled in one step. threads: that compute."""
+    """The worker's own library: a text is prefilled in one step. kv: of keys and values. threads: that
+    compute.
+    """
 
-    def __init__(self, model: str, quant: Quant, longest: int, threads: int) -> None:
+    def __init__(self, model: str, quant: Quant, kv: KvDtype, longest: int, threads: int) -> None:
         blocks = -(-longest // BLOCK)
         with open_source(model) as source:
-            sizes = Sizes(BLOCK, blocks, 1, blocks * BLOCK, longest, threads)
+            kept = Formats(source, quant).kept(kv)
+            sizes = Sizes(BLOCK, blocks, 1, blocks * BLOCK, longest, threads, kept)
             self._device = load_device(source, sizes, quant=quant)
         self._blocks = np.arange(blocks, dtype=np.int32)
 

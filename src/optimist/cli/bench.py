@@ -100,12 +100,15 @@ def _startup() -> dict[str, Any]:
 
 
 def _quality(parsed: Parsed) -> dict[str, Any]:
-    from optimist.bench.quality import QUANTS, measure
+    from optimist.bench.quality import CACHES, QUANTS, measure
 
     worker = _worker(parsed)
     quants = (worker.quant,) if "config.worker.quant" in parsed.values else QUANTS
+    caches = (worker.kv_dtype,) if "config.worker.kv_dtype" in parsed.values else CACHES
     tokens = command_value(parsed, "tokens")
-    return measure(worker.model, quants=quants, tokens=tokens, threads=worker.threads)
+    return measure(
+        worker.model, quants=quants, caches=caches, tokens=tokens, threads=worker.threads
+    )
 
 
 def _floor(parsed: Parsed) -> dict[str, Any]:
@@ -114,7 +117,13 @@ def _floor(parsed: Parsed) -> dict[str, Any]:
     worker = _worker(parsed)
     quant = worker.quant if "config.worker.quant" in parsed.values else None
     context = command_value(parsed, "context")
-    return measure(worker.model, quant=quant, context=context, threads=worker.threads)
+    return measure(
+        worker.model,
+        quant=quant,
+        kv=worker.kv_dtype,
+        context=context,
+        threads=worker.threads,
+    )
 
 
 def _attention(parsed: Parsed) -> dict[str, Any]:

@@ -39,8 +39,10 @@ DEVICE = (
         "--kv-dtype",
         "worker.kv_dtype",
         "text",
-        "number type of the KV cache: auto is --dtype; fp8 needs --kernels triton",
-        ("auto", "fp8"),
+        "number type of the KV cache: auto is --dtype, and int8 where the native library has weights of 8 or "
+        "4 bits; int8 needs that library, fp8 --kernels triton",
+        ("auto", "bfloat16", "int8", "fp8"),
+        also=MEASURES,
     ),
     engine_option(
         "--reserve-mb",

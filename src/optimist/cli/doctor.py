@@ -114,7 +114,8 @@ def _native() -> Finding:
 
     if why := missing():
         return Finding("native library", None, f"{why}; torch computes instead, more slowly")
-    return Finding("native library", True, instruction_set())
+    cache = "KV cache of 8 bits with --quant int8 and int4, else bfloat16"
+    return Finding("native library", True, f"{instruction_set()}; {cache}")
 
 
 def _device() -> Finding:

@@ -29,6 +29,9 @@ from optimist.messages.errors import ConfigError
         ({"dtype": "float64"}, TORCH),
         ({"block_size": 8}, TORCH),
         ({"block_size": 48}, NATIVE),
+        ({"kv_dtype": "int8"}, NATIVE),
+        ({"kv_dtype": "bfloat16", "quant": "int8"}, NATIVE),
+        ({"kv_dtype": "bfloat16", "executor": "torch"}, TORCH),
         ({"executor": "mine:Own", "quant": "int8"}, "mine:Own"),
     ],
     ids=str,
@@ -63,6 +66,14 @@ def test_without_a_library_torch_computes(monkeypatch: pytest.MonkeyPatch) -> No
         (
             {"executor": "torch", "quant": "none", "packed_cache": "here"},
             r"packed_cache: 'here' needs the native executor, got 'torch'",
+        ),
+        (
+            {"executor": "torch", "quant": "none", "kv_dtype": "int8"},
+            r"kv_dtype: int8 needs the native executor, got 'torch'",
+        ),
+        (
+            {"dtype": "float32", "quant": "none", "kv_dtype": "bfloat16"},
+            r"kv_dtype: the torch executor expects that of dtype, float32, got bfloat16",
         ),
     ],
     ids=str,

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from native_toy import TOY, device, exact_logits, open_slot, rows
+from native_toy import BLOCK, TOY, device, exact_logits, open_slot, rows
 
 from optimist.kernels.native.library import SETS, here
+from optimist.kernels.native.shapes import Format
 from optimist.models.config import LinearRope, ModelConfig, YarnRope
+from optimist.models.native import block_bytes
 
 TEXT = [int(i) for i in np.random.default_rng(7).integers(0, TOY.vocab_size, 150)]
 
@@ -35,9 +37,9 @@ SHAPES = {
 }
 
 
-def agreement(config: ModelConfig, isa: str = "", threads: int = 1) -> float:
+def agreement(config: ModelConfig, isa: str = "", kept: Format = Format.BF16) -> float:
     """The largest error of any row, relative to the size of its logits."""
-    network = device(config, isa=isa, threads=threads)
+    network = device(config, isa=isa, kept=kept)
     open_slot(network, 0, TEXT, range(20, 30))
     got = network.logits(rows([0], [len(TEXT)]))
     network.close()
@@ -55,6 +57,34 @@ def test_a_shape_says_what_torch_says(shape: str) -> None:
 @pytest.mark.parametrize("shape", ["plain", "heads of 80", "window beyond a chunk"])
 def test_an_instruction_set_says_what_torch_says(shape: str, isa: str) -> None:
     assert agreement(SHAPES[shape], isa) < 0.05
+
+
+@pytest.mark.parametrize(
+    "shape", ["plain", "q and k norms", "heads of 80", "heads of 8", "heads of 256", "window"]
+)
+def test_a_cache_of_eight_bits_says_what_torch_says(shape: str) -> None:
+    assert agreement(SHAPES[shape], kept=Format.INT8) < 0.05
+
+
+@pytest.mark.parametrize("kept", [Format.BF16, Format.INT8])
+def test_what_nobody_has_written_does_not_matter(kept: Format) -> None:
+    network = device(kept=kept)
+    found = []
+    for value in (0.0, float("nan")):
+        network.fill_cache(value)
+        open_slot(network, 0, TEXT, range(20, 30))
+        steps = [network.logits(rows([0], [query])) for query in (130, 1, 1, 18)]
+        found.append(np.concatenate(steps))
+    network.close()
+    assert np.array_equal(found[0], found[1])
+
+
+@pytest.mark.parametrize("kept", [Format.BF16, Format.INT8])
+@pytest.mark.parametrize("shape", ["plain", "heads of 80", "heads of 8"])
+def test_the_cache_is_as_large_as_is_said(shape: str, kept: Format) -> None:
+    network = device(SHAPES[shape], kept=kept)
+    assert network.cache_bytes == 40 * block_bytes(SHAPES[shape], BLOCK, kept)
+    network.close()
 
 
 def test_the_portable_set_is_everywhere() -> None:

@@ -12,7 +12,12 @@ from optimist.kernels import rms_norm as norm_card
 from optimist.kernels.metadata import ExactMetadata
 from optimist.kernels.native.library import here
 from optimist.kernels.native.operators import attention, linear, rms_norm
-from optimist.kernels.native.quantised import int4_linear, int8_linear
+from optimist.kernels.native.quantised import (
+    eight_bit_keys,
+    eight_bit_values,
+    int4_linear,
+    int8_linear,
+)
 from optimist.kernels.native.shapes import Floats, Format, Matrix
 from optimist.kernels.paged_attention.reference import paged_attention
 from optimist.kernels.rope.reference import rope, rotations
@@ -119,7 +124,13 @@ def text(tokens: int, heads: int, kv_heads: int, dim: int) -> tuple[Floats, Floa
 
 
 def exact_attention(
-    qkv: Floats, heads: int, block_size: int, table: list[int], queries: int, window: int
+    qkv: Floats,
+    heads: int,
+    block_size: int,
+    table: list[int],
+    queries: int,
+    window: int,
+    kept: Format,
 ) -> torch.Tensor:
     """The spec on queries, keys and values that are rotated and rounded as the cache holds them."""
     tokens, columns, dim = qkv.shape
@@ -128,7 +139,12 @@ def exact_attention(
     cos, sin = rotations(torch.arange(tokens), turns, 1.0, torch.float32)
     given = torch.from_numpy(qkv)
     turned = rope(given[:, : heads + groups], cos, sin)
-    rows = torch.cat((turned, given[:, heads + groups :]), 1).bfloat16().double()
+    rows = torch.cat((turned, given[:, heads + groups :]), 1)
+    if kept is Format.BF16:
+        rows = rows.bfloat16().double()
+    else:
+        q, k, v = np.split(rows.numpy(), (heads, heads + groups), 1)
+        rows = torch.from_numpy(np.concatenate((q, eight_bit_keys(k), eight_bit_values(v)), 1))
     cache = torch.zeros(2 * groups, max(table) + 3, block_size, dim, dtype=torch.float64)
     for token in range(tokens):
         block, within = table[token // block_size], token % block_size
@@ -166,15 +182,19 @@ CASES = {
 }
 
 
+CACHES = pytest.mark.parametrize("kept", (Format.BF16, Format.INT8))
+
+
 @SETS
+@CACHES
 @pytest.mark.parametrize("case", CASES)
-def test_attention(isa: str, case: str) -> None:
+def test_attention(isa: str, case: str, kept: Format) -> None:
     tokens, queries, heads, groups, dim, window = CASES[case]
     block_size = 32
     table = [int(b) for b in np.random.default_rng(0).permutation(-(-tokens // block_size) + 2)]
     table = table[: -(-tokens // block_size)]
     qkv, turns = text(tokens, heads, groups, dim)
-    want = exact_attention(qkv, heads, block_size, table, queries, window).float()
+    want = exact_attention(qkv, heads, block_size, table, queries, window, kept).float()
     whole, merged = (
         attention(
             *(qkv, turns, np.array(table, np.int32)),
@@ -182,25 +202,28 @@ def test_attention(isa: str, case: str) -> None:
             block_size=block_size,
             queries=queries,
             window=window,
+            kept=kept,
             pieces=pieces,
             isa=isa,
         )
         for pieces in (False, True)
     )
-    # Weights are rounded to bfloat16 before they meet the values.
-    np.testing.assert_allclose(whole, want, rtol=8e-3, atol=8e-3)
+    # Weights are rounded to bfloat16 before they meet the values, or to 16 bits like the queries.
+    near = 8e-3 if kept is Format.BF16 else 1e-3
+    np.testing.assert_allclose(whole, want, rtol=near, atol=near)
     assert np.array_equal(merged, whole)
     assert attention_card.CARD.tolerance[torch.bfloat16] >= (8e-3, 8e-3)
 
 
 @SETS
-def test_a_query_does_not_depend_on_those_beside_it(isa: str) -> None:
+@CACHES
+def test_a_query_does_not_depend_on_those_beside_it(isa: str, kept: Format) -> None:
     qkv, turns = text(300, 6, 2, 64)
     table = np.arange(19, dtype=np.int32)
 
     def last(tokens: int, queries: int) -> Floats:
         part = np.ascontiguousarray(qkv[:tokens]), np.ascontiguousarray(turns[:tokens])
-        return attention(*part, table, heads=6, block_size=16, queries=queries, isa=isa)
+        return attention(*part, table, heads=6, block_size=16, queries=queries, kept=kept, isa=isa)
 
     together = last(300, 300)
     for token in (0, 1, 15, 16, 127, 128, 129, 255, 256, 299):
