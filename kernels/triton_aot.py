@@ -103,11 +103,12 @@ def compile_launch(launch: Launch, target: str) -> Any:
     for place, (name, value) in enumerate(
         zip(launch.kernel.arg_names, launch.arguments, strict=False)
     ):
-        kind = _kind(value)
+        plain = launch.kernel.params[place].do_not_specialize
+        kind = "i32" if plain else _kind(value)
         signature[name] = kind
         if kind == "constexpr":
             constants[name] = value
-        elif _divisible(value):
+        elif not plain and _divisible(value):
             aligned[place,] = [["tt.divisibility", 16]]
     signature |= {name: "constexpr" for name in constants}
     source = ASTSource(launch.kernel, signature, constants, aligned)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from optimist.kernels.advance.triton import advance
+from optimist.kernels.kv_cache import head_bytes
 from optimist.kernels.kv_write.triton import kv_write
 from optimist.kernels.linear_int4 import Int4
 from optimist.kernels.linear_int4.triton import linear_int4
@@ -80,12 +81,16 @@ def attention(
     def call() -> object:
         metadata = _metadata([queries] * 32, [1000] * 32, 32 if decodes else 0, 1024 // size)
         q = _on_no_device(32 * queries, 24, dim)[:, :16]
-        cache = _on_no_device(8, 4096, size, dim, dtype=held)
-        scales = _on_no_device(8, dtype=_F32) if held != _BF16 else None
+        cache = _layer_cache(8, size, dim, held)
         plan = prepare(metadata, cache, dtype=_BF16, window=window, splits=splits)
-        return paged_attention(q, cache, plan, scale=dim**-0.5, softcap=softcap, scales=scales)
+        return paged_attention(q, cache, plan, scale=dim**-0.5, softcap=softcap)
 
     return call
+
+
+def _layer_cache(heads: int, size: int, dim: int, held: torch.dtype) -> Tensor:
+    width = head_bytes(dim, held) // held.itemsize
+    return _on_no_device(heads, 4096, size, width, dtype=held)
 
 
 def _attention() -> dict[str, Call]:
@@ -217,12 +222,23 @@ def _choices() -> dict[str, Call]:
 
 
 def _narrow(held: torch.dtype) -> dict[str, Call]:
-    kv, cache = _on_no_device(64, 48, 128)[:, 32:], _on_no_device(16, 4096, 16, 128, dtype=held)
-    slots, scales = _on_no_device(64, dtype=torch.int64), _on_no_device(16, dtype=_F32)
-    return {
-        "kv_write fp8": lambda: kv_write(kv, cache, slots, scales),
-        "paged_attention decode fp8 D=128": attention(128, held=held),
-        "paged_attention prefill fp8 D=128": attention(128, queries=64, decodes=False, held=held),
+    kv, slots = _on_no_device(64, 48, 128)[:, 32:], _on_no_device(64, dtype=torch.int64)
+    cache = _layer_cache(16, 16, 128, held)
+    found: dict[str, Call] = {"kv_write fp8": lambda: kv_write(kv, cache, slots)}
+    for dim in HEAD_SIZES:
+        found |= {
+            f"paged_attention decode fp8 D={dim}": attention(dim, held=held),
+            f"paged_attention decode drafts fp8 D={dim}": attention(dim, queries=5, held=held),
+            f"paged_attention prefill fp8 D={dim}": attention(
+                dim, queries=64, decodes=False, held=held
+            ),
+        }
+    return found | {
+        "paged_attention decode split fp8": attention(128, splits=8, held=held),
+        "paged_attention decode many drafts fp8": attention(128, queries=17, held=held),
+        "paged_attention window softcap fp8": attention(
+            128, queries=64, decodes=False, window=512, softcap=30.0, held=held
+        ),
     }
 
 

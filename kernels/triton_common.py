@@ -2,7 +2,8 @@
 
 Names in kernels: `i_` a program or loop index, `o_` offsets, `m_` a mask, `p_` pointers, `b_` a block of
 values, `s_` a stride. Capitals are known when a kernel is compiled. All arithmetic is float32, or
-float64 where the tensors are.
+float64 where the tensors are. What differs from step to step is not specialised: no step waits for a
+compiler because it has one row, or a multiple of 16.
 """
 
 from __future__ import annotations

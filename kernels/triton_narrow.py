@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -40,23 +37,8 @@ def _int4(weight: Tensor, bias: Tensor | None) -> Linear:
 
 
 def cached_narrowly(kernels: Kernels, device: str) -> Kernels:
-    """The same, with a KV cache of eight bits, not scaled: keys and values saturate at what fits."""
-    write, attend = kernels.kv_write, kernels.paged_attention
-
-    def kv_write(kv: Tensor, cache: Tensor, slots: Tensor) -> None:
-        write(kv, cache, slots, _ones(cache.shape[0], cache.device))
-
-    def paged_attention(q: Tensor, cache: Tensor, *rest: Any, **options: Any) -> Tensor:
-        return attend(q, cache, *rest, **options, scales=_ones(cache.shape[0], cache.device))
-
-    return kernels._replace(
-        kv_write=kv_write, paged_attention=paged_attention, kv_dtype=fp8_of(device, gpus.found())
-    )
-
-
-@lru_cache(maxsize=16)
-def _ones(heads: int, device: torch.device) -> Tensor:
-    return torch.ones(heads, dtype=torch.float32, device=device)
+    """The same, with a KV cache of eight bits: a scale for each head of each token, see kv_cache."""
+    return kernels._replace(kv_dtype=fp8_of(device, gpus.found()))
 
 
 def fp8_of(device: str, seen: gpus.Gpus) -> torch.dtype:

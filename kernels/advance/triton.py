@@ -11,7 +11,7 @@ from optimist.kernels.triton_common import divided, launch
 BLOCK = 128
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["R", "J"])
 def _advance(
     computed: tl.tensor,
     token_ids: tl.tensor,

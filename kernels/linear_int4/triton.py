@@ -21,7 +21,7 @@ TOKENS = (16, 32)
 """the least and the most of a program; the least that matrix instructions take"""
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["T"])
 def int4_matmul(
     x: tl.tensor,
     weight: tl.tensor,

@@ -16,7 +16,7 @@ TOKENS = (16, 64)
 """the least and the most of a program; the least that matrix instructions take"""
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["T"])
 def int8_matmul(
     x: tl.tensor,
     weight: tl.tensor,

@@ -11,7 +11,7 @@ from optimist.kernels.triton_common import launch
 BLOCK = 128
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["R", "T"])
 def _token_to_req_indices(
     starts: tl.tensor, out: tl.tensor, R: tl.tensor, T: tl.tensor, BLOCK: tl.constexpr
 ) -> None:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from optimist.kernels.card import wide
+from optimist.kernels.kv_cache import narrow, scaled
 from optimist.kernels.metadata import Metadata
 
 
@@ -17,14 +18,13 @@ def paged_attention(
     scale: float,
     window: int | None = None,
     softcap: float | None = None,
-    scales: Tensor | None = None,
 ) -> Tensor:
     """Causal attention of every token to its row's context, [T, H, D] in q's dtype.
 
     q: [T, H, D], decode rows and prefill chunks one behind the other. cache: of one layer,
     [2G, blocks + 2, P, D], this step's keys and values in it. window: a token sees itself and the
-    `window - 1` tokens before it. softcap: scores s become softcap * tanh(s / softcap).
-    scales: what each head of a cache in a narrower dtype is to be multiplied by, [2G] float32.
+    `window - 1` tokens before it. softcap: scores s become softcap * tanh(s / softcap). A cache of eight
+    bits has scales, see kv_cache.
     Padding tokens, which no row claims, get zeros.
     """
     tokens, heads = q.shape[:2]
@@ -39,9 +39,10 @@ def paged_attention(
     seen = (key_at <= position[:, None]) & real[:, None]
     if window is not None:
         seen &= key_at > position[:, None] - window
+    if narrow(cache.dtype):
+        numbers, scales = scaled(cache)
+        cache = numbers.to(dtype) * scales[..., None]
     kv = cache.to(dtype)[:, metadata.block_table[row].long()].flatten(2, 3)
-    if scales is not None:
-        kv = kv * scales[:, None, None, None]
     keys, values = kv.repeat_interleave(heads // groups, 0).chunk(2)
     scores = torch.einsum("thd,htcd->thc", q.to(dtype), keys) * scale
     if softcap is not None:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.kernels.kv_cache import SCALE_BYTES, narrow
 from optimist.kernels.metadata import Metadata
 from optimist.kernels.paged_attention.triton_device import attend, merge, rows_of_tiles
 from optimist.kernels.triton_common import divided, launch, power_of_2, strides
@@ -135,33 +136,48 @@ def paged_attention(
     *,
     scale: float,
     softcap: float | None = None,
-    scales: Tensor | None = None,
 ) -> Tensor:
     """As the reference, for the rows and window of `plan`.
 
-    q: [T, H, D], may be strided. cache: of one layer, [2G, blocks + 2, P, D], each head dense. scales:
-    of each head of an fp8 cache, [2G] float32. Returns [T, H, D].
+    q: [T, H, D], may be strided. cache: of one layer, [2G, blocks + 2, P, D], each head dense. Returns
+    [T, H, D].
     """
     scheduled = sum(part.tokens for part in plan.parts)
     make = torch.empty if scheduled == q.shape[0] else torch.zeros
     out = make(q.shape, dtype=q.dtype, device=q.device)
     for part in plan.parts:
-        _attend(q, cache, out, plan, part, scale, softcap, scales)
+        _attend(q, cache, out, plan, part, scale, softcap)
     return out
 
 
-def cut_of(part: Part, group: int, dim: int, *, decodes: bool, windowed: bool) -> Cut:
-    """The configuration for rows like these."""
+def cut_of(
+    part: Part, group: int, dim: int, held: torch.dtype, *, decodes: bool, windowed: bool
+) -> Cut:
+    """The configuration for rows like these. held: by the cache."""
     low, high = DECODE_M
     m = min(max(power_of_2(group * part.longest), low), high)
     if not decodes:
         m = PREFILL_M if dim <= WIDE_HEAD else PREFILL_M // 2
     m = max(m, power_of_2(group))
+    if narrow(held):
+        return _narrow_cut(m, dim, amd=held == torch.float8_e4m3fnuz)
     tile = 32 if dim > WIDE_HEAD or (windowed and not decodes) else 64
     if m >= 64:
         return Cut(m, tile, warps=8, stages=2)
     # Of the stages that fit, those for which no target keeps a register in memory.
     return Cut(m, tile, warps=4, stages=2 if m == 32 and dim <= WIDE_HEAD else 3)
+
+
+def _narrow_cut(m: int, dim: int, *, amd: bool) -> Cut:
+    """For a cache of eight bits: its numbers are widened in registers, so that tiles are smaller.
+
+    AMD's compiler keeps the next tile in registers too, and has none left where programs are large.
+    """
+    if m < DECODE_M[1]:
+        few = m == DECODE_M[0] and dim <= WIDE_HEAD // 2
+        stages = 3 if not amd else 2 if m == DECODE_M[0] else 1
+        return Cut(m, 32, warps=2 if few else 4, stages=stages)
+    return Cut(m, 16 if amd and dim > WIDE_HEAD else 32, warps=8, stages=1 if amd else 2)
 
 
 def _attend(
@@ -172,13 +188,13 @@ def _attend(
     part: Part,
     scale: float,
     softcap: float | None,
-    scales: Tensor | None,
 ) -> None:
     heads, dim = q.shape[1:]
     groups, size = cache.shape[0] // 2, cache.shape[2]
     group = heads // groups
     windowed = plan.window is not None
-    cut = cut_of(part, group, dim, decodes=plan.decodes(part), windowed=windowed)
+    decodes = plan.decodes(part)
+    cut = cut_of(part, group, dim, cache.dtype, decodes=decodes, windowed=windowed)
     tiles = plan.tiles(part, cut.m // group)
     splits = plan.splits(part, tiles.shape[0] * groups)
     parts, mass = out, None
@@ -187,6 +203,7 @@ def _attend(
         parts = torch.empty((part.tokens, heads, splits, dim), dtype=wide, device=q.device)
         mass = torch.empty((part.tokens, heads, splits), dtype=wide, device=q.device)
     metadata = plan.metadata
+    scales = cache.view(torch.float32) if narrow(cache.dtype) else None
     launch(
         attend,
         (tiles.shape[0], groups, splits),
@@ -197,6 +214,7 @@ def _attend(
         GROUP=group,
         D=dim,
         P=size,
+        WIDTH=dim + (0 if scales is None else SCALE_BYTES),
         BLOCK_M=cut.m,
         BLOCK_D=max(16, power_of_2(dim)),
         TILE=cut.tile,

@@ -13,7 +13,7 @@ from optimist.kernels.triton_common import divided, launch
 BLOCK = 128
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["T", "R", "s_table"])
 def _place(
     token_ids: tl.tensor,
     slots: tl.tensor,

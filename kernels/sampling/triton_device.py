@@ -42,7 +42,7 @@ def penalise(
     tl.store(logits + o_l, b_l.to(logits.dtype.element_ty), mask=m_v)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["N"])
 def edit(
     logits: tl.tensor,
     rows: tl.tensor,

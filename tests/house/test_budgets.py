@@ -27,8 +27,9 @@ def _functions(path: Path) -> list[tuple[str, tuple[int, int]]]:
 
 
 def _limit(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    decorators = {ast.unparse(decorator) for decorator in function.decorator_list}
-    return KERNEL_LINES if "triton.jit" in decorators else FUNCTION_LINES
+    decorators = [ast.unparse(decorator) for decorator in function.decorator_list]
+    kernel = any(decorator.startswith("triton.jit") for decorator in decorators)
+    return KERNEL_LINES if kernel else FUNCTION_LINES
 
 
 def _sizes() -> dict[str, tuple[int, int]]:

@@ -1,52 +1,86 @@
-"""A cache of eight bits: what is written to it, and attention over it."""
+"""A cache of eight bits: what is written to it, with scales, and attention over it."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import pytest
 import torch
 from paged_rows import Shape, on, paged
 
-from optimist.kernels import kv_write
-from optimist.kernels.kv_write import triton as triton_kv_write
+from optimist.kernels import kv_cache, kv_write
+from optimist.kernels.kv_write.triton import kv_write as triton_kv_write
 from optimist.kernels.paged_attention import CARD
 from optimist.kernels.paged_attention.triton import paged_attention, prepare
+from optimist.messages.errors import ConfigError
 
 NARROW = (torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2)
-Write = Callable[..., None]
+
+
+def empty(groups: int, blocks: int, size: int, dim: int, dtype: torch.dtype) -> torch.Tensor:
+    """A layer's cache, of zeros."""
+    cache = kv_cache.allocate(1, groups, blocks, size, dim, dtype)[0]
+    cache.view(torch.uint8).zero_()
+    return cache
 
 
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
-@pytest.mark.parametrize(
-    "write", [kv_write.kv_write, triton_kv_write.kv_write], ids=["torch", "triton"]
-)
-def test_keys_and_values_are_scaled_and_saturate(
-    write: Write, dtype: torch.dtype, device: str
-) -> None:
-    kv = torch.randn(4, 6, 8, generator=torch.Generator().manual_seed(0)).bfloat16()
+def test_each_head_of_a_token_has_a_scale(dtype: torch.dtype, device: str) -> None:
+    kv = torch.randn(4, 7, 8, generator=torch.Generator().manual_seed(0)).bfloat16()[:, 1:]
     kv[1] *= 10_000_000
-    scales = torch.tensor([1.0, 0.5, 2.0, 0.01, 1.0, 7.0])
+    kv[3] *= 1e-6
+    kv[0, 2] = 0
     slots = torch.tensor([5, 0, -1, 11])
-    caches = [torch.zeros(6, 5, 4, 8).to(dtype) for _ in range(2)]
-    write(*(part.to(device) for part in (kv, caches[0], slots)), scales.to(device))
-    kv_write.CARD.reference(kv, caches[1], slots, scales)
-    named = [cache[:, :-1].float() for cache in caches]
-    assert torch.equal(*named)
-    most = torch.finfo(dtype).max
-    assert named[0].abs().max() == most
-    assert torch.allclose(named[0][:, 1, 1], kv[0].float() / scales[:, None], rtol=0.13, atol=0.01)
+    caches = [empty(3, 3, 4, 8, dtype) for _ in range(2)]
+    there = caches[0].to(device)
+    triton_kv_write(kv.to(device), there, slots.to(device))
+    kv_write.CARD.reference(kv, caches[1], slots)
+    ours, spec = (
+        [part[:, :-1].float() for part in kv_cache.scaled(cache)]
+        for cache in (there.cpu(), caches[1])
+    )
+    assert torch.equal(ours[0], spec[0]) and torch.equal(ours[1], spec[1])
+    assert ours[0].abs().max() == torch.finfo(dtype).max
+    held = ours[0] * ours[1][..., None]
+    for token, (block, offset) in {0: (1, 1), 1: (0, 0), 3: (2, 3)}.items():
+        want = kv[token].float()
+        most = want.abs().amax(-1, keepdim=True)
+        assert ((held[:, block, offset] - want).abs() <= 0.13 * want.abs() + 0.01 * most).all()
+    written = torch.zeros(3, 4, dtype=torch.bool)
+    written.view(-1)[[5, 0, 11]] = True
+    assert ours[1][:, :3][:, ~written].eq(0).all()
 
 
 @pytest.mark.parametrize("splits", [1, 3])
-def test_attention_over_a_cache_of_eight_bits(splits: int, device: str) -> None:
+@pytest.mark.parametrize("magnitude", [1.0, 1e5], ids=["small", "large"])
+@pytest.mark.parametrize("dtype", NARROW[:2], ids=str)
+def test_attention_over_a_cache_of_eight_bits(
+    dtype: torch.dtype, magnitude: float, splits: int, device: str
+) -> None:
     case = on(paged([1, 1, 6], [9, 70, 12], Shape(6, 2, 16, 4, torch.bfloat16)), device)
-    scales = torch.tensor([0.5, 1.0, 2.0, 0.25], device=device)
-    narrow = (case.cache.float() / scales[:, None, None, None]).clamp(-448, 448)
-    cache = narrow.to(torch.float8_e4m3fn)
+    plain = case.cache * magnitude
+    cache = empty(2, case.cache.shape[1] - kv_cache.SPARE_BLOCKS, 4, 16, dtype).to(device)
+    every = torch.arange(plain.shape[1] * 4, device=device)
+    kv_write.CARD.reference(plain.flatten(1, 2).transpose(0, 1), cache, every)
     plan = prepare(case.metadata, cache, dtype=torch.bfloat16, window=None, splits=splits)
-    got = paged_attention(case.q, cache, plan, scale=0.3, scales=scales)
-    want = CARD.reference(case.q, cache, case.metadata, scale=0.3, scales=scales)
+    scale = 0.3 / magnitude
+    got = paged_attention(case.q, cache, plan, scale=scale) / magnitude
+    want = CARD.reference(case.q, cache, case.metadata, scale=scale) / magnitude
     CARD.assert_near(got, want)
     exact = CARD.reference(case.q, case.cache, case.metadata, scale=0.3)
-    assert 0.001 < (got - exact).abs().max() < 0.5
+    assert 0.001 < (got - exact).abs().max() < 0.3
+
+
+def test_scales_lie_behind_the_numbers_of_their_block() -> None:
+    cache = kv_cache.allocate(2, 1, 3, 4, 8, torch.float8_e5m2)
+    assert cache.shape == (2, 2, 5, 4, 12)
+    assert kv_cache.block_bytes(2, 1, 4, 8, cache.dtype) == cache[:, :, 0].numel() == 2 * 2 * 4 * 12
+    numbers, scales = kv_cache.scaled(cache[1])
+    scales[:] = 7.0
+    kv_cache.clear(cache, (1,))
+    assert scales[:, 1].eq(0).all() and scales[:, 0].eq(7).all()
+    assert numbers.shape == (2, 5, 4, 8)
+    assert numbers[:, 1].float().eq(0).all()
+
+
+def test_blocks_of_odd_sizes_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"kv_dtype: .* block_size 1 and heads of 6"):
+        kv_cache.allocate(1, 1, 1, 1, 6, torch.float8_e4m3fn)
