@@ -19,6 +19,13 @@ AUTO_DRAFTS = 16
 """what `auto` may reach"""
 
 
+DRAFT_WAIT, RESERVE_MB = 0.5, 1024
+"""of a WorkerConfig that says nothing"""
+
+HANG_SECONDS, INTERPRETED_SECONDS = 60.0, 3600.0
+"""of silence, or of one step, after which a process counts as dead"""
+
+
 def most_drafts(draft_tokens: DraftTokens) -> int:
     """How many drafts a row may have in one step, whatever pays."""
     return AUTO_DRAFTS if draft_tokens == "auto" else draft_tokens
@@ -33,7 +40,8 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     CPU, and on a GPU all that is free but reserve_mb.
     max_model_len: None is the model's own. max_batch_tokens: query tokens of a step, None leaves them to the
     device, see `batch_tokens`. executor_options: for a `module:Class` executor, as JSON.
-    draft_wait: how long a step waits for drafts at most, as a share of the time that steps take.
+    draft_wait: how long a step waits for drafts at most, as a share of the time that steps take; None is
+    DRAFT_WAIT.
     proposer: `self-draft`, `draft-model` or `ngram-device`, which draft on the device; `none`: drafts, if
     any, come from the host. draft_layers: of the model, for self-draft; None is a quarter of them.
     draft_model: path of another model with the same vocabulary, for draft-model. ngram_min, ngram_max:
@@ -41,7 +49,8 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     device: `cpu`, `cuda`, `cuda:N`, or `auto`, a GPU where torch sees one. kv_dtype: of the KV cache, auto
     is dtype, and int8 on the native executor where weights have 8 or 4 bits; `int8` needs that executor,
     `fp8` the triton one. reserve_mb: of a GPU's memory, left free beside weights,
-    cache and what a step takes. graphs: capture steps of decode rows on a GPU. most_drafts: of a row,
+    cache and what a step takes; None is RESERVE_MB. graphs: capture steps of decode rows on a GPU.
+    most_drafts: of a row,
     that graphs have room for; the engine says.
     packed_cache: a folder where the native library's packed weights are kept and mapped from, "" for none.
     verify: how drafts are judged: compared with the `sample` at their place, so that seeded output does
@@ -59,7 +68,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     max_model_len: Count | None = None
     max_batch_tokens: Count | None = None
     threads: Count | None = None
-    draft_wait: Annotated[float, msgspec.Meta(ge=0)] = 0.5
+    draft_wait: Annotated[float, msgspec.Meta(ge=0)] | None = None
     proposer: Literal["none", "self-draft", "draft-model", "ngram-device"] = "none"
     draft_layers: Count | None = None
     draft_model: str = ""
@@ -69,7 +78,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     executor_options: dict[str, int | float | str | bool] = {}
     device: str = "auto"
     kv_dtype: Literal["auto", "bfloat16", "int8", "fp8"] = "auto"
-    reserve_mb: Annotated[int, msgspec.Meta(ge=0)] = 1024
+    reserve_mb: Annotated[int, msgspec.Meta(ge=0)] | None = None
     graphs: bool = True
     most_drafts: Annotated[int, msgspec.Meta(ge=0)] = 0
     packed_cache: str = ""
@@ -138,7 +147,10 @@ class GatewayConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The whole engine. groups: actors that share a process, such as `scheduler+builder`."""
+    """The whole engine. groups: actors that share a process, such as `scheduler+builder`.
+
+    hang_timeout: None is HANG_SECONDS, or INTERPRETED_SECONDS where Triton's kernels are interpreted.
+    """
 
     placement: Placement = "embedded"
     groups: tuple[str, ...] = ()
@@ -151,4 +163,4 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     stop_timeout: Seconds = 10.0
     restarts: Annotated[int, msgspec.Meta(ge=0)] = 3
     restart_window: Seconds = 30.0
-    hang_timeout: Seconds = 60.0
+    hang_timeout: Seconds | None = None

@@ -10,11 +10,26 @@ from typing import Literal
 
 import msgspec
 
-from optimist.actors.config import EngineConfig, ProposerConfig, WorkerConfig, most_drafts
+from optimist.actors.config import (
+    EngineConfig,
+    GatewayConfig,
+    ProposerConfig,
+    WorkerConfig,
+    most_drafts,
+)
 from optimist.actors.proposer.kinds import kind_of
 from optimist.messages.errors import ConfigError
 
 PlanKind = Literal["exact", "optimistic"]
+
+TILE = 16
+"""tokens that lie together in the native cache: its blocks are multiples of it"""
+
+TORCH_ALONE = (
+    "--dtype float32, a --block-size that is no multiple of 16, --proposer draft-model or ngram-device, "
+    "and self-draft with --verify rejection or block"
+)
+"""what native_lacks says of options, in short"""
 
 _OWN_OPTIONS = {
     ("ngram", "ngram-device"): ("ngram_min", "ngram_max"),
@@ -48,7 +63,9 @@ def check_contract(config: EngineConfig) -> None:
     _check_told_alike(config)
     _check_drafts(config.proposer)
     _check_owners(config.proposer)
-    _check_device(config.worker, config.proposer.proposer)
+    _check_device(config)
+    _check_doors(config.gateway)
+    _check_memory(config.worker)
 
 
 def _check_told_alike(config: EngineConfig) -> None:
@@ -97,8 +114,27 @@ def _check_owners(config: ProposerConfig) -> None:
                 raise ConfigError(_only(name, value, " or ".join(owners), config.proposer))
 
 
-def _check_device(worker: WorkerConfig, proposer: str) -> None:
+def _check_doors(config: GatewayConfig) -> None:
+    """Options of a door that is not there."""
+    if config.zmq_keys and not config.zmq:
+        raise ConfigError(f"zmq_keys: {config.zmq_keys!r} is for zmq, which is not given")
+    if config.port is None and config.host != GatewayConfig().host:
+        raise ConfigError(f"host: {config.host!r} is for port, which is not given")
+
+
+def _check_memory(config: WorkerConfig) -> None:
+    """What says how large the KV cache is, is said once."""
+    said = {name: getattr(config, name) for name in ("kv_blocks", "kv_memory_mb", "reserve_mb")}
+    given = [f"{name} {value}" for name, value in said.items() if value is not None]
+    if len(given) > 1:
+        raise ConfigError(
+            f"{', '.join(given)}: contradict each other, each says how large the KV cache is; give one"
+        )
+
+
+def _check_device(config: EngineConfig) -> None:
     """Options of the worker that mean something only with a certain proposer, or executor."""
+    worker, proposer = config.worker, config.proposer.proposer
     if worker.draft_layers is not None and proposer != "self-draft":
         raise ConfigError(_only("draft_layers", worker.draft_layers, "self-draft", proposer))
     if worker.draft_model and proposer != "draft-model":
@@ -110,13 +146,46 @@ def _check_device(worker: WorkerConfig, proposer: str) -> None:
             f"verify: {worker.verify!r} and proposer 'none' contradict each other; name a proposer, "
             f"or use verify sample"
         )
-    drafting = kind_of(proposer) == "device"
-    if worker.executor == "native" and (drafting or worker.verify != "sample"):
-        what = f"proposer {proposer!r}" if drafting else f"verify {worker.verify!r}"
+    if worker.draft_wait is not None and kind_of(proposer) != "host":
         raise ConfigError(
-            f"executor: 'native' and {what} do not go together; use torch, or proposer "
-            f"ngram or suffix with verify sample"
+            f"draft_wait: {worker.draft_wait:g} and proposer {proposer!r} contradict each other: no drafts "
+            f"come from elsewhere; name ngram, suffix or module:Class, or leave draft_wait away"
         )
+    if worker.executor_options and worker.executor in ("auto", "native", "torch", "triton"):
+        raise ConfigError(
+            f"executor_options: {worker.executor_options!r} and executor {worker.executor!r} contradict "
+            f"each other; they are for a module:Class"
+        )
+    told = worker_config(config)
+    if worker.executor == "native" and (why := native_drafting_lacks(told)):
+        raise ConfigError(f"executor: 'native' and {why}")
+
+
+def native_lacks(config: WorkerConfig) -> str:
+    """Which option the native library does not honour, and what to change; "" where it honours all."""
+    if config.dtype != "bfloat16":
+        return f"dtype {config.dtype!r} do not go together: it runs bfloat16"
+    if config.block_size % TILE:
+        return (
+            f"block_size {config.block_size} do not go together: it runs multiples of {TILE} tokens"
+        )
+    return native_drafting_lacks(config)
+
+
+def native_drafting_lacks(config: WorkerConfig) -> str:
+    """The same, of options about drafts."""
+    proposer, verify = config.proposer, config.verify
+    if proposer not in ("none", "self-draft"):
+        return (
+            f"proposer {proposer!r} do not go together: it takes drafts from the host, as of ngram and "
+            f"suffix, or drafts by self-draft"
+        )
+    if proposer != "none" and verify != "sample":
+        return (
+            f"verify {verify!r} do not go together with proposer {proposer!r}: use verify sample, or "
+            f"a proposer on the host"
+        )
+    return ""
 
 
 def _only(name: str, value: object, owner: str, proposer: str) -> str:

@@ -45,7 +45,7 @@ def visible_devices(environ: Mapping[str, str]) -> tuple[str, str] | None:
 
 def found() -> Gpus:
     """The GPUs that torch sees. Loads torch only where there is a driver."""
-    if not any(Path(path).exists() for path in DRIVERS):
+    if not _driver():
         return Gpus()
     import torch
 
@@ -57,6 +57,15 @@ def found() -> Gpus:
         tuple((one.major, one.minor) for one in every),
         amd=torch.version.hip is not None,
     )
+
+
+def on_cpu(option: str) -> bool:
+    """Whether a device option means the CPU, as far as can be told without torch."""
+    return option == "cpu" or (option == "auto" and not _driver())
+
+
+def _driver() -> bool:
+    return any(Path(path).exists() for path in DRIVERS)
 
 
 def device_named(option: str, gpus: Gpus) -> str:

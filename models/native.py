@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from optimist.kernels.native.device import NO_LAYER, NativeDevice
-from optimist.kernels.native.shapes import Format, Matrix, Part, Shape, Vector
+from optimist.kernels.native.shapes import VERIFY, Format, Matrix, Part, Shape, Vector
 from optimist.messages.errors import ConfigError
 from optimist.models.base import WeightSource
 from optimist.models.config import ModelConfig
@@ -27,7 +27,10 @@ KEY_GROUP, LINE = 32, 64
 
 
 class Sizes(NamedTuple):
-    """Of the device state. max_tokens: query tokens of a step. kept: keys and values, BF16 or INT8."""
+    """Of the device state. max_tokens: query tokens of a step. kept: keys and values, BF16 or INT8.
+
+    verify: how drafts are judged, see VERIFY.
+    """
 
     block_size: int
     blocks: int
@@ -36,6 +39,7 @@ class Sizes(NamedTuple):
     max_tokens: int
     threads: int
     kept: Format = Format.BF16
+    verify: str = "sample"
 
 
 def unsupported(config: ModelConfig, block_size: int) -> str:
@@ -80,6 +84,7 @@ def shape_of(config: ModelConfig, sizes: Sizes) -> Shape:
         max_tokens=sizes.max_tokens,
         threads=sizes.threads,
         kept=sizes.kept,
+        verify=VERIFY.index(sizes.verify),
         eps=config.rms_norm_eps,
         rope_scale=scale,
         frequencies=turns,

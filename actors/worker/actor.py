@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 
 from optimist.actors.base import Actor
-from optimist.actors.config import WorkerConfig
+from optimist.actors.config import DRAFT_WAIT, WorkerConfig
 from optimist.actors.worker.base import Executor, Outcome, Ticket
 from optimist.actors.worker.core import StepOrder, Times, Verdict
 from optimist.actors.worker.desk import Desk, Due
@@ -227,7 +227,8 @@ class Worker(Actor[WorkerMessage]):
 
     def _patience(self) -> float:
         """Seconds that drafts are waited for."""
-        return self.config.draft_wait * self._step_s
+        share = self.config.draft_wait
+        return (DRAFT_WAIT if share is None else share) * self._step_s
 
     def _step(self, due: Due) -> Done:
         return self._finish(self.submit(due))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+
 from optimist.actors.config import WorkerConfig
+from optimist.actors.contract import native_lacks
 from optimist.kernels import gpus, triton_interpreter
 from optimist.kernels.native.library import missing
 from optimist.messages.errors import ConfigError
 
+_log = logging.getLogger("optimist")
+
 TORCH = "optimist.actors.worker.torch_executor:TorchExecutor"
 NATIVE = "optimist.actors.worker.native_executor:NativeExecutor"
 TRITON = "optimist.actors.worker.triton_executor:TritonExecutor"
-
-TILE = 16
-"""tokens that lie together in the native cache: its blocks are multiples of it"""
 
 
 def executor_path(config: WorkerConfig) -> str:
@@ -20,8 +22,9 @@ def executor_path(config: WorkerConfig) -> str:
 
     `auto` is triton on a GPU that its kernels were checked for, torch on another; on a CPU native
     where its library was built and runs this dtype, block size and drafting, else torch.
-    Raises ConfigError for `native` without a library or on a GPU, for `triton` without Triton, for a
-    quantisation or cache that the executor would ignore, and for a device that is not there.
+    A CPU that computes with torch because of an option says so in the log. Raises ConfigError for `native`
+    without a library or on a GPU, for `triton` without Triton, for an option that the executor would
+    ignore, and for a device that is not there.
     """
     name = config.executor
     if name not in ("auto", "native", "torch", "triton"):
@@ -32,7 +35,7 @@ def executor_path(config: WorkerConfig) -> str:
     )
     if name == "auto":
         name = _fastest(config, device)
-    _check_narrow(config, name)
+    _check_effects(config, name, device)
     if name == "native":
         if device != "cpu":
             raise ConfigError(f"worker.executor: native computes on a CPU, got device {device}")
@@ -49,36 +52,40 @@ def executor_path(config: WorkerConfig) -> str:
 def _fastest(config: WorkerConfig, device: str) -> str:
     if device != "cpu":
         return gpus.kernels_for(device, gpus.found(), triton_interpreter.missing())[0]
-    return "native" if _native_can(config) and not missing() else "torch"
+    why = native_lacks(config)
+    if why and not missing():
+        _log.warning("torch computes here, more slowly than the native library: native and %s", why)
+    return "torch" if why or missing() else "native"
 
 
-def _check_narrow(config: WorkerConfig, name: str) -> None:
-    if config.quant not in ("none", "auto") and name == "torch":
-        raise ConfigError(
-            f"worker.quant: {config.quant} needs the native or the triton executor{_why_not(config)}"
-        )
+def _check_effects(config: WorkerConfig, name: str, device: str) -> None:
+    """Every option that is given has an effect with this executor on this device."""
     needed = {"fp8": "triton", "int8": "native"}.get(config.kv_dtype, name)
-    if name != needed:
-        raise ConfigError(
-            f"worker.kv_dtype: {config.kv_dtype} needs the {needed} executor, got {name!r}"
-        )
+    of_native = f"needs the native executor{_why_not(config)}"
+    of_gpu = f"is for a GPU, and the device is {device}"
+    refused = (
+        ("quant", config.quant != "none" and name == "torch", _narrow(config)),
+        ("kv_dtype", name != needed, f"needs the {needed} executor, got {name!r}"),
+        ("packed_cache", config.packed_cache and name != "native", of_native),
+        ("reserve_mb", config.reserve_mb is not None and device == "cpu", of_gpu),
+        ("graphs", not config.graphs and device == "cpu", of_gpu),
+    )
+    for option, clashes, why in refused:
+        if clashes:
+            raise ConfigError(f"worker.{option}: {getattr(config, option)} {why}")
     if config.kv_dtype == "bfloat16" != config.dtype and name != "native":
         raise ConfigError(
             f"worker.kv_dtype: the {name} executor expects that of dtype, {config.dtype}, got bfloat16"
         )
 
-    if config.packed_cache and name != "native":
-        raise ConfigError(
-            f"worker.packed_cache: {config.packed_cache!r} needs the native executor{_why_not(config)}"
-        )
 
-
-def _native_can(config: WorkerConfig) -> bool:
-    on_host = config.proposer == "none" and config.verify == "sample"
-    return on_host and config.dtype == "bfloat16" and not config.block_size % TILE
+def _narrow(config: WorkerConfig) -> str:
+    return f"needs the native or the triton executor{_why_not(config)}"
 
 
 def _why_not(config: WorkerConfig) -> str:
     if config.executor != "auto":
         return f", got {config.executor!r}"
-    return f": {missing() or 'it runs bfloat16 in blocks of a multiple of 16 tokens, drafts from the host'}"
+    if why := native_lacks(config):
+        return f": native and {why}"
+    return f": {missing() or 'torch computes on this device'}"

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-from optimist.actors.config import WorkerConfig
+from optimist.actors.config import RESERVE_MB, WorkerConfig
 from optimist.actors.worker.limits import MEGABYTE, batch_tokens
 from optimist.messages.errors import ConfigError
 from optimist.models.config import ModelConfig
@@ -35,7 +35,8 @@ def step_bytes(config: WorkerConfig, model: ModelConfig, itemsize: int) -> int:
 
 def kv_room(free: int, config: WorkerConfig, model: ModelConfig, itemsize: int) -> int:
     """Bytes for KV caches when `free` are left beside the weights; none where that is too little."""
-    taken = step_bytes(config, model, itemsize) + config.reserve_mb * MEGABYTE
+    reserve_mb = RESERVE_MB if config.reserve_mb is None else config.reserve_mb
+    taken = step_bytes(config, model, itemsize) + reserve_mb * MEGABYTE
     return max(0, free - taken)
 
 

@@ -75,3 +75,15 @@ def _num_blocks(
             f"{config.max_slots}, got {got} blocks"
         )
     return got if config.kv_blocks is not None else min(got, config.max_slots * blocks_a_request)
+
+
+def draft_layers(model: ModelConfig, layers: int | None) -> int:
+    """How many layers draft. Raises ConfigError, naming the option, unless some are left out."""
+    total = model.num_layers
+    wanted = max(1, total // 4) if layers is None else layers
+    if not 1 <= wanted < total:
+        raise ConfigError(
+            f"worker.draft_layers: expected 1 to {total - 1} of the model's {total} layers, "
+            f"got {wanted}"
+        )
+    return wanted

@@ -8,7 +8,7 @@ import numpy as np
 
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Executor, Limits, Outcome, Progress, RowDrafts
-from optimist.actors.worker.limits import limits_of
+from optimist.actors.worker.limits import draft_layers, limits_of
 from optimist.actors.worker.native_rows import choice_of, outcome, planned
 from optimist.actors.worker.processors import processors
 from optimist.actors.worker.prompt_scores import PromptWishes, prompt_scores
@@ -36,13 +36,15 @@ class NativeTicket:
 
 
 class NativeExecutor(Executor):
-    """Runs every kind of batch, with drafts from the host.
+    """Runs every kind of batch, with drafts from the host or of its own.
 
-    device: a network with its weights and slots as `limits` says.
+    device: a network with its weights and slots as `limits` says. draft_layers: of the network, that
+    draft; 0 where drafts come from the host.
     """
 
-    def __init__(self, device: NativeDevice, limits: Limits) -> None:
+    def __init__(self, device: NativeDevice, limits: Limits, draft_layers: int = 0) -> None:
         self.limits: Limits = limits
+        self._layers = draft_layers
         self._device = device
         self._book = SlotBook(limits)
         self._wishes = PromptWishes()
@@ -75,26 +77,38 @@ class NativeExecutor(Executor):
                 max_tokens=limits.max_batch_tokens,
                 threads=config.threads or processors(),
                 kept=kept,
+                verify=config.verify,
             )
             quant, cache = config.quant, config.packed_cache
-            return cls(load_device(source, sizes, progress, quant=quant, cache=cache), limits)
+            layers = 0
+            if config.proposer == "self-draft":
+                layers = draft_layers(source.config, config.draft_layers)
+            device = load_device(source, sizes, progress, quant=quant, cache=cache)
+            return cls(device, limits, layers)
 
     def submit(self, batch: Batch, drafts: RowDrafts | None = None) -> NativeTicket:
         """Compute a step. Raises MessageError, before any device state changes for its rows, when
         the batch contradicts what the slots hold.
         """
-        rows, needed = planned(batch, drafts, self.limits.vocab_size)
+        vocab_size, itself = self.limits.vocab_size, self._layers > 0
+        rows, needed = planned(batch, drafts, vocab_size, itself=itself)
         self._move(batch)
         blocks, longest = -(-needed // self.limits.block_size), int(needed.max(initial=0))
         self._book.check_rows(rows.slots, ints(batch.generations), longest, blocks)
         asked = self._alternatives[rows.slots[rows.samples != 0]]
         try:
+            if itself:
+                wanting = np.flatnonzero(rows.drafts)
+                self._device.draft(rows.slots[wanting], rows.drafts[wanting], self._layers)
             chosen = self._device.step(rows, max(0, int(asked.max(initial=0))))
             prompt = self._told(batch, rows)
         except NativeError as error:
             raise MessageError(str(error)) from None
-        found = outcome(batch, rows, chosen, asked)
-        return NativeTicket(found if prompt is None else found._replace(prompt=prompt))
+        found = outcome(batch, rows, chosen, asked)._replace(prompt=prompt)
+        if itself:
+            held = np.full_like(chosen.counts, self.limits.max_model_len)
+            found = found._replace(drafts_held=held)
+        return NativeTicket(found)
 
     def reset(self) -> None:
         """Forget every slot; the block table is at version 0 again."""

@@ -27,9 +27,14 @@ class Planned(NamedTuple):
     needed: NDArray[np.int64]
 
 
-def planned(batch: Batch, drafts: RowDrafts | None, vocab_size: int) -> Planned:
-    """The rows of a batch. Raises MessageError when they contradict each other or their drafts."""
-    held = checked_drafts(batch, drafts, vocab_size)
+def planned(
+    batch: Batch, drafts: RowDrafts | None, vocab_size: int, *, itself: bool = False
+) -> Planned:
+    """The rows of a batch. Raises MessageError when they contradict each other or their drafts.
+
+    itself: the device drafts, as many tokens as the batch has room for.
+    """
+    held = _own(batch, drafts) if itself else checked_drafts(batch, drafts, vocab_size)
     counts = np.zeros(ints(batch.slots).size, np.int32)
     counts[: batch.num_decodes] = held.counts
     if isinstance(batch, ExactBatch):
@@ -42,6 +47,12 @@ def planned(batch: Batch, drafts: RowDrafts | None, vocab_size: int) -> Planned:
     if (queries <= counts).any():
         raise MessageError(f"batch: expected queries of at least one token, got {queries.tolist()}")
     return Planned(Rows(ints(batch.slots), queries, lengths, samples, counts, held.ids), needed)
+
+
+def _own(batch: Batch, drafts: RowDrafts | None) -> RowDrafts:
+    if drafts is not None:
+        raise MessageError("drafts: expected none from the host, this device drafts itself")
+    return RowDrafts(ints(batch.draft_counts), np.zeros(0, np.int32))
 
 
 def _optimistic(
@@ -82,7 +93,7 @@ def choice_of(opened: OpenedSlot) -> Choice:
 def outcome(batch: Batch, rows: Rows, chosen: Chosen, asked: Ints) -> Outcome:
     """What a step produced. asked: alternatives of each row that sampled, -1 for no report, [S]."""
     which = np.flatnonzero(rows.samples)
-    if not rows.draft_ids.size:
+    if not rows.drafts.any():
         return _one_each(batch, rows, which, chosen, asked)
     drafts = rows.drafts[which]
     places = 1 + drafts

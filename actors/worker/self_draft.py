@@ -7,21 +7,8 @@ from torch import Tensor
 
 from optimist.actors.worker.device_proposer import LogitsProposer, Round
 from optimist.actors.worker.draft_pass import draft_pass
-from optimist.messages.errors import ConfigError
-from optimist.models.config import ModelConfig
+from optimist.actors.worker.limits import draft_layers
 from optimist.models.llama import Llama
-
-
-def draft_layers(model: ModelConfig, layers: int | None) -> int:
-    """How many layers draft. Raises ConfigError, naming the option, unless some are left out."""
-    total = model.num_layers
-    wanted = max(1, total // 4) if layers is None else layers
-    if not 1 <= wanted < total:
-        raise ConfigError(
-            f"worker.draft_layers: expected 1 to {total - 1} of the model's {total} layers, "
-            f"got {wanted}"
-        )
-    return wanted
 
 
 class SelfDraft(LogitsProposer):

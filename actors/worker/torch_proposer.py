@@ -11,8 +11,9 @@ from optimist.actors.proposer.ngram import check_ngram
 from optimist.actors.worker.base import Limits, Progress
 from optimist.actors.worker.device_proposer import DeviceProposer
 from optimist.actors.worker.draft_model import DraftModel, check_draft_model, check_draft_tokens
+from optimist.actors.worker.limits import draft_layers
 from optimist.actors.worker.ngram_device import NgramDevice
-from optimist.actors.worker.self_draft import SelfDraft, draft_layers
+from optimist.actors.worker.self_draft import SelfDraft
 from optimist.kernels.choice import TORCH
 from optimist.kernels.contract import Kernels
 from optimist.messages.errors import ConfigError

@@ -14,11 +14,11 @@
 namespace native {
 
 // A model and the step that runs on it.
-struct Device {
+struct Device final : Steps {
   Device(const Shape& shape, const Isa& isa) : model(shape, isa), step(std::make_shared<Step>(model)) {}
 
   // A step that no thread is in: one that came too late may still look at the last.
-  Step& next() {
+  Step& next() override {
     if (step.use_count() > 1) step = std::make_shared<Step>(model);
     std::atomic_thread_fence(std::memory_order_acquire);
     return *step;
@@ -243,7 +243,15 @@ NATIVE_API int32_t native_blocks(Device* device, int32_t count, const int32_t* s
 }
 
 NATIVE_API int32_t native_step(Device* device, const Rows* rows, const Chosen* chosen) {
-  return guarded(device, [&] { return device->next().run(*rows, *chosen); });
+  int layers = device->model.shape.layers;
+  return guarded(device, [&] { return device->next().run(*rows, *chosen, layers); });
+}
+
+// Let the first `layers` layers, with the head, guess `counts` tokens of each slot, [rows] each, that a
+// step then verifies. Each slot has room for them and lacks the keys of its last token alone.
+NATIVE_API int32_t native_draft(Device* device, int32_t rows, const int32_t* slots, const int32_t* counts,
+                                int32_t layers) {
+  return guarded(device, [&] { return draft(device->model, *device, rows, slots, counts, layers); });
 }
 
 // Logits behind every token of the rows, [tokens, vocab]; nothing is chosen.

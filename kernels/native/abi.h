@@ -10,6 +10,8 @@ namespace native {
 
 // How a matrix is held, or keys and values.
 enum class Format : int32_t { bf16, int8, int4 };
+// How drafts are judged: compared with what is drawn at their place, by chance one by one, or as a block.
+enum class Verify : int32_t { sample, rejection, block };
 
 // Sizes of a network and of its device state. Every field is checked by the caller.
 struct Shape {
@@ -20,6 +22,7 @@ struct Shape {
   int32_t block_size, blocks, slots, max_len, max_tokens;
   int32_t threads;
   Format kept;  // of keys and values: bf16 or int8
+  Verify verify;
   float eps, rope_scale;
   const double* frequencies;  // radians a position, [head_dim / 2]
 };
@@ -47,7 +50,7 @@ struct Rows {
   const int32_t* lengths;    // tokens computed after the step where they are known, else -1
   const int32_t* samples;    // 1: chooses a token behind its query
   const int32_t* drafts;     // of the query, how many are drafts
-  const int32_t* draft_ids;  // [sum of drafts]
+  const int32_t* draft_ids;  // [sum of drafts]; null: those that the device has drafted itself
 };
 
 // What a step produced, for the rows that sample, in order. Arrays are the caller's; those of tokens
@@ -55,7 +58,7 @@ struct Rows {
 struct Chosen {
   int32_t* counts;  // tokens of each row: accepted drafts and the one behind them, [rows]
   int32_t* ids;
-  float* logprobs;
+  float* logprobs;  // null: nothing is reported
   int32_t* ranks;
   int32_t* top_ids;  // [places][alternatives]
   float* top_values;

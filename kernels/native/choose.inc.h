@@ -169,26 +169,44 @@ float score_floor(const Choice& c, const float* scores, int vocab, float* room, 
   return floor;
 }
 
-int32_t choose(const ChooseWork& work) {
+// What the request's parameters make of the logits, in scratch: scores relative to the likeliest token,
+// -inf behind the vocabulary. Those below the floor are dropped. drawn: false where the likeliest is
+// the answer.
+struct Scored {
+  Best best;
+  float floor;
+  bool drawn;
+};
+
+Scored score_tokens(const ChooseWork& work) {
   const Choice& c = *work.choice;
   int vocab = work.vocab, width = (vocab + 15) / 16 * 16;
   bool edited = work.known || c.biases || work.emitted < c.min_tokens;
-  if (!edited && !(c.temperature > 0.0f)) return work.best.id;
+  Scored scored = {work.best, 0, c.temperature > 0.0f};
+  if (!edited && !scored.drawn) return scored;
   float *scores = work.scratch, *room = scores + width;
   __builtin_memcpy(scores, work.logits, sizeof(float) * (size_t)vocab);
   for (int i = vocab; i < width; ++i) scores[i] = -__builtin_inff();
-  Best best = work.best;
   if (edited) {
     penalise(scores, work);
     edit(scores, work);
-    best = largest(scores, width);
+    scored.best = largest(scores, width);
   }
-  if (!(c.temperature > 0.0f)) return best.id;
-  F most = set1(best.value), heat = set1(c.temperature);
+  if (!scored.drawn) return scored;
+  F most = set1(scored.best.value), heat = set1(c.temperature);
   for (int i = 0; i < width; i += 16) store(scores + i, div(sub(load(scores + i), most), heat));
-  Filters* filters = (Filters*)(room + width);
-  F floor = set1(score_floor(c, scores, vocab, room, filters)), hidden = set1(-__builtin_inff());
-  Keys keys = noise_keys(c.seed, work.position);
+  scored.floor = score_floor(c, scores, vocab, room, (Filters*)(room + width));
+  return scored;
+}
+
+int32_t choose(const ChooseWork& work) {
+  Scored scored = score_tokens(work);
+  if (!scored.drawn) return scored.best.id;
+  float* scores = work.scratch;
+  int width = (work.vocab + 15) / 16 * 16;
+  if (work.without >= 0) scores[work.without] = -__builtin_inff();
+  F floor = set1(scored.floor), hidden = set1(-__builtin_inff());
+  Keys keys = noise_keys(work.seed, work.position);
   for (int i = 0; i < width; i += 16) {
     F score = load(scores + i);
     if (less_mask(score, floor) == 0xffffu) {
@@ -198,7 +216,40 @@ int32_t choose(const ChooseWork& work) {
     F drawn = add(score, noise(keys, addi(lanes(), seti(i))));
     store(scores + i, where_less(score, floor, hidden, drawn));
   }
-  return largest(scores, width).id;
+  Best found = largest(scores, width);
+  // Where rounding left nothing else, the token that was to be left out is all there is.
+  return work.without >= 0 && found.value == -__builtin_inff() ? work.without : found.id;
+}
+
+// The probability of a token among those that may be drawn. The temperature is above zero.
+float likelihood(const ChooseWork& work, int32_t id) {
+  float floor = score_tokens(work).floor, *scores = work.scratch, own = scores[id];
+  double all = 0;
+  for (int i = 0; i < work.vocab; i += 16) {
+    F score = load(scores + i);
+    if (less_mask(score, set1(floor)) == 0xffffu) continue;
+    all += (double)reduce_add(where_less(score, set1(floor), set1(0.0f), expv(score)));
+  }
+  alignas(64) float mass[16];
+  store(mass, expv(set1(own)));
+  return own < floor ? 0.0f : (float)((double)mass[0] / all);
+}
+
+// Noise for one use at one place, apart from that of the draws: what decides whether drafts of the round
+// that begins there are accepted, and what a token in place of a rejected one is drawn with.
+enum { kAccept = 2, kResidual = 3 };
+
+int64_t branch(int64_t seed, int32_t begin, uint32_t which) {
+  Keys keys = noise_keys(seed, begin);
+  uint64_t high = mix(mix(keys.first ^ which) ^ keys.second);
+  return (int64_t)(high << 32 | mix(mix(keys.second ^ which) ^ keys.first));
+}
+
+int64_t residual_seed(int64_t seed, int32_t begin) { return branch(seed, begin, kResidual); }
+
+double verdict(int64_t seed, int32_t begin, int32_t position) {
+  Keys keys = noise_keys(branch(seed, begin, kAccept), position);
+  return ((double)(mix(mix(keys.first) ^ keys.second) & 0x7fffffffu) + 0.5) * 0x1p-31;
 }
 
 // Log-probability and rank of a token under the raw logits, and the likeliest tokens, equals by id.

@@ -153,15 +153,22 @@ class NativeDevice:
         slots, columns, blocks = _column(slots), _column(columns), _column(blocks)
         self._call("blocks", slots.size, as_ints(slots), as_ints(columns), as_ints(blocks))
 
+    def draft(self, slots: Ints, counts: Ints, layers: int) -> None:
+        """Let the first layers, with the head, guess so many tokens of each slot, [N] each.
+
+        The next step verifies them: its rows of these slots have as many drafts, and it is given no
+        draft_ids. Raises NativeError when a slot has no blocks for them.
+        """
+        slots, counts = _column(slots), _column(counts)
+        self._call("draft", slots.size, as_ints(slots), as_ints(counts), layers)
+
     def step(self, rows: Rows, alternatives: int = 0) -> Chosen:
         """Compute the rows and let those that sample choose. alternatives: the most any row asks for.
 
         Raises NativeError, before anything changes, when the rows contradict what the slots hold.
         """
         sampling = int(np.count_nonzero(rows.samples))
-        places = sampling
-        if rows.draft_ids.size:
-            places += int(rows.drafts[rows.samples != 0].sum())
+        places = sampling + int(rows.drafts[rows.samples != 0].sum())
         chosen = _room(sampling, places, alternatives)
         views = CChosen(*(column.ctypes.data for column in chosen), alternatives)
         self._call("step", byref(_rows(rows)), byref(views))
@@ -274,5 +281,7 @@ def _rows(rows: Rows) -> CRows:
     if any(column.size != count for column in rows[:-1]):
         raise ValueError(f"rows: expected {count} values in each column")
     view = CRows(count, *range(at, at + 6 * 4 * count, 4 * count)) if count else CRows(0)
+    if not rows.draft_ids.size:
+        view.draft_ids = None
     view.keep = columns
     return view

@@ -128,7 +128,9 @@ struct ChooseWork {
   int32_t position, emitted;
   const int32_t *known_ids, *known_counts;  // distinct tokens of the text, how often they were emitted
   int32_t known;
-  Best best;  // of the raw logits
+  Best best;        // of the raw logits
+  int64_t seed;     // of the noise
+  int32_t without;  // a token that is not to be drawn, -1: none
 };
 
 struct Report {
@@ -163,6 +165,12 @@ struct Isa {
   void (*report)(const float* logits, int vocab, int32_t id, Report&);
   // Bytes a second that this thread reads.
   uint64_t (*read)(const uint8_t* memory, size_t bytes);
+  // The probability that a token is drawn with.
+  float (*likelihood)(const ChooseWork&, int32_t id);
+  // Numbers in (0, 1) that decide about drafts at positions from `begin` on, and the seed of what is
+  // drawn in place of one.
+  double (*verdict)(int64_t seed, int32_t begin, int32_t position);
+  int64_t (*residual_seed)(int64_t seed, int32_t begin);
 };
 
 extern const Isa kPortable;

@@ -58,6 +58,9 @@ STORED = {
 }
 """how weights may be stored, by the numbers of the GGUF format"""
 
+VERIFY = ("sample", "rejection", "block")
+"""how drafts are judged, in the library's order"""
+
 FOUR_BIT = frozenset(("Q4_0", "Q4_1", "Q4_K"))
 """those that Format.INT4 takes as they are"""
 
@@ -79,7 +82,7 @@ class Shape(NamedTuple):
 
     window: tokens seen, the own one included; 0: all. frequencies: radians a position,
     [head_dim / 2] float64. block_size: a multiple of 16. max_tokens: query tokens of a step. kept: keys
-    and values, BF16 or INT8.
+    and values, BF16 or INT8. verify: a place in VERIFY.
     """
 
     vocab: int
@@ -99,6 +102,7 @@ class Shape(NamedTuple):
     max_tokens: int
     threads: int
     kept: Format
+    verify: int
     eps: float
     rope_scale: float
     frequencies: NDArray[np.float64]
@@ -127,7 +131,7 @@ class Rows(NamedTuple):
     """The rows of a step, [R] each.
 
     queries: query tokens, drafts included. lengths: tokens computed after the step, -1 where only the
-    device knows. samples: 1 where the row chooses. drafts: of the query. draft_ids: [sum(drafts)].
+    device knows. samples: 1 where the row chooses. drafts: of the query. draft_ids: [sum(drafts)], or none where the device has drafted.
     """
 
     slots: Ints

@@ -62,4 +62,12 @@ void Slots::append(int slot, int32_t id) {
   if (s.penalised) s.saw(id, true);
 }
 
+void Slots::rewind(int slot, TextEnd end) {
+  Slot& s = slots_[slot];
+  for (; s.known > end.known; --s.known)
+    if (s.penalised) --s.seen_counts[s.seen_at[ids(slot)[s.known - 1]]];
+  for (; s.seen_ids.size() > end.seen; s.seen_ids.pop_back(), s.seen_counts.pop_back())
+    s.seen_at.erase(s.seen_ids.back());
+}
+
 }  // namespace native

@@ -28,6 +28,11 @@ struct Slot {
   bool plain() const;  // the likeliest token is the answer
 };
 
+struct TextEnd {
+  int32_t known;
+  size_t seen;
+};
+
 class Slots {
  public:
   void allocate(const Shape& shape);
@@ -42,6 +47,9 @@ class Slots {
   void open(int slot, const int32_t* ids, int count, int cached, const Choice& choice);
   void set_block(int slot, int column, int block) { table(slot)[column] = block; }
   void append(int slot, int32_t id);
+  // Where the text ends now, and back to where it ended then. Its tokens stay behind it, as drafts.
+  TextEnd end(int slot) { return {slots_[slot].known, slots_[slot].seen_ids.size()}; }
+  void rewind(int slot, TextEnd end);
 
  private:
   std::vector<Slot> slots_;

@@ -12,8 +12,9 @@ constexpr size_t kMostPartial = size_t(1) << 22;  // floats
 
 Step::Step(Model& model) : m_(model), isa_(model.isa) {}
 
-bool Step::run(const Rows& rows, const Chosen& chosen) {
+bool Step::run(const Rows& rows, const Chosen& chosen, int layers) {
   if (!prepare(rows, false)) return false;
+  layers_ = layers;
   chosen_ = &chosen;
   logits_ = nullptr;
   bool plain = true;
@@ -32,6 +33,7 @@ bool Step::run(const Rows& rows, const Chosen& chosen) {
 
 bool Step::run(const Rows& rows, float* logits) {
   if (!prepare(rows, true)) return false;
+  layers_ = m_.shape.layers;
   chosen_ = nullptr;
   logits_ = logits;
   start();
@@ -107,7 +109,7 @@ void Step::place_tokens(const Rows& rows) {
     const Row& row = rows_[i];
     int32_t* ids = m_.slots.ids(row.slot);
     int known = row.start + row.queries - row.drafts;
-    for (int d = 0; d < row.drafts; ++d) ids[known + d] = *draft++;
+    for (int d = 0; draft && d < row.drafts; ++d) ids[known + d] = *draft++;
     for (int q = 0; q < row.queries; ++q) {
       ids_.push_back(ids[row.start + q]);
       positions_.push_back(row.start + q);
@@ -177,7 +179,7 @@ void Step::add_items(int index, bool by_head, bool by_chunk) {
 void Step::work(Walk& walk) {
   if (scores_) return score(walk);
   embed(walk);
-  for (int i = 0; i < m_.shape.layers; ++i) layer(walk, i);
+  for (int i = 0; i < layers_; ++i) layer(walk, i);
   if (outputs_.empty()) return;
   outputs(walk);
   if (chosen_) choose(walk);
@@ -211,37 +213,51 @@ Best Step::best_of(int output) const {
   return best;
 }
 
-// Draws a token behind each query token of interest for as long as the drafts are what was drawn.
+// What the next token of a row is chosen from, behind an output.
+ChooseWork Step::choice_at(const Row& row, int output, int thread) const {
+  const Slot& slot = m_.slots[row.slot];
+  return {logits_ ? logits_ + (size_t)output * m_.shape.vocab : nullptr,
+          m_.workspaces[thread]->choice.get(),
+          m_.shape.vocab,
+          &slot.choice,
+          slot.known,
+          slot.known - slot.choice.prompt_len,
+          slot.seen_ids.data(),
+          slot.seen_counts.data(),
+          (int)slot.seen_ids.size(),
+          best_of(output),
+          slot.choice.seed,
+          -1};
+}
+
 int Step::choose_row(int index, int thread) {
   const Row& row = rows_[index];
   Slot& slot = m_.slots[row.slot];
-  int output = first_output_[index], known = slot.known, count = 0;
-  const int32_t* drafts = m_.slots.ids(row.slot) + known;
-  for (; count <= row.drafts; ++count, ++output) {
-    Best best = best_of(output);
-    const float* logits = logits_ ? logits_ + (size_t)output * m_.shape.vocab : nullptr;
-    ChooseWork work = {logits,
-                       m_.workspaces[thread]->choice.get(),
-                       m_.shape.vocab,
-                       &slot.choice,
-                       slot.known,
-                       slot.known - slot.choice.prompt_len,
-                       slot.seen_ids.data(),
-                       slot.seen_counts.data(),
-                       (int)slot.seen_ids.size(),
-                       best};
-    int32_t draft = count < row.drafts ? drafts[count] : -1;
-    int32_t id = isa_.choose(work);
-    chosen_->ids[output] = id;
-    if (slot.choice.alternatives >= 0) report(row, output, id);
-    m_.slots.append(row.slot, id);
-    if (id != draft) {
-      ++count;
-      break;
-    }
-  }
+  bool judged = m_.shape.verify != Verify::sample && row.drafts && slot.choice.temperature > 0;
+  int count = judged ? judge_row(index, thread) : compare_row(index, thread);
   slot.computed = row.start + row.queries - row.drafts + count - 1;
   return count;
+}
+
+// Draws a token behind each query token of interest for as long as the drafts are what was drawn.
+int Step::compare_row(int index, int thread) {
+  const Row& row = rows_[index];
+  int output = first_output_[index];
+  const int32_t* drafts = m_.slots.ids(row.slot) + m_.slots[row.slot].known;
+  for (int count = 0;; ++count, ++output) {
+    int32_t draft = count < row.drafts ? drafts[count] : -1;
+    int32_t id = isa_.choose(choice_at(row, output, thread));
+    yield(row, output, id);
+    if (id != draft) return count + 1;
+  }
+}
+
+// A token of the row, and what is said of it.
+void Step::yield(const Row& row, int output, int32_t id) {
+  chosen_->ids[output] = id;
+  bool reported = m_.slots[row.slot].choice.alternatives >= 0 && chosen_->logprobs;
+  if (reported) report(row, output, id);
+  m_.slots.append(row.slot, id);
 }
 
 void Step::report(const Row& row, int output, int32_t id) {

@@ -13,8 +13,9 @@ class Step : public Job, public std::enable_shared_from_this<Step> {
  public:
   explicit Step(Model& model);
 
-  // Compute the rows and choose their tokens. False: nothing was done, model.error says why.
-  bool run(const Rows& rows, const Chosen& chosen);
+  // Compute the rows with the first `layers` layers and choose their tokens. False: nothing was done,
+  // model.error says why.
+  bool run(const Rows& rows, const Chosen& chosen, int layers);
   // Compute the rows and give the logits behind each token, [tokens][vocab]; nothing is chosen.
   bool run(const Rows& rows, float* logits);
   // Scores [first, first + count) behind tokens of the step before, which was another.
@@ -64,6 +65,10 @@ class Step : public Job, public std::enable_shared_from_this<Step> {
   void outputs(Walk& walk);
   void choose(Walk& walk);
   int choose_row(int index, int thread);
+  int compare_row(int index, int thread);
+  int judge_row(int index, int thread);
+  ChooseWork choice_at(const Row& row, int output, int thread) const;
+  void yield(const Row& row, int output, int32_t id);
   Best best_of(int output) const;
   void report(const Row& row, int output, int32_t id);
 
@@ -92,10 +97,19 @@ class Step : public Job, public std::enable_shared_from_this<Step> {
   float* logits_ = nullptr;
   const Scores* scores_ = nullptr;
   int first_score_ = 0;
+  int layers_ = 0;
   bool split_ = false;  // attention by chunk, merged afterwards
   int partial_chunks_ = 0;
   double since_ = 0, waited_ = 0;
 };
+
+// Hands out steps that no thread is in.
+struct Steps {
+  virtual Step& next() = 0;
+};
+
+// Drafts of the first layers behind the text of each slot. False: as above.
+bool draft(Model& model, Steps& steps, int rows, const int32_t* slots, const int32_t* counts, int layers);
 
 // Log-probabilities behind tokens of the last step. False: nothing was done, model.error says why.
 bool score(Model& model, const Scores& scores);

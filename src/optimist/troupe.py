@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from optimist.actors.config import EngineConfig
+from optimist.actors.config import HANG_SECONDS, INTERPRETED_SECONDS, EngineConfig
 from optimist.actors.contract import check_contract
 from optimist.actors.runtime.child import BEAT_SECONDS, concerns_worker
 from optimist.actors.runtime.children import Child, LocalChild, Orders, ProcessChild
@@ -22,6 +22,7 @@ from optimist.actors.runtime.policy import Branch, Budget, Tree
 from optimist.actors.runtime.rundir import run_directory
 from optimist.actors.runtime.supervisor import Supervisor
 from optimist.cells import Cells
+from optimist.kernels import gpus
 from optimist.messages.control import Drain, Dropped, Fault, Progress, Restarted
 from optimist.messages.errors import ConfigError, EngineBroken
 from optimist.plain_words import plain_words
@@ -167,11 +168,25 @@ async def bring_up(
 def _check_limits(config: EngineConfig) -> None:
     if config.start_timeout <= 0:
         raise ConfigError(f"start_timeout: expected > 0 seconds, got {config.start_timeout:g}")
-    if config.hang_timeout <= BEAT_SECONDS:
+    given = config.hang_timeout
+    if given is not None and given <= BEAT_SECONDS:
         raise ConfigError(
-            f"hang_timeout: expected more than the {BEAT_SECONDS:g} s between two beats, "
-            f"got {config.hang_timeout:g}"
+            f"hang_timeout: expected more than the {BEAT_SECONDS:g} s between two beats, got {given:g}"
         )
+    if given is not None and config.placement == "inline":
+        raise ConfigError(
+            f"hang_timeout: {given:g} s and placement 'inline' contradict each other: no actor has a "
+            f"process of its own to be watched"
+        )
+
+
+def hang_seconds(config: EngineConfig) -> float:
+    """Of silence, or of one step, after which a process counts as dead."""
+    if config.hang_timeout is not None:
+        return config.hang_timeout
+    worker = config.worker
+    interpreted = worker.executor == "triton" and gpus.on_cpu(worker.device)
+    return INTERPRETED_SECONDS if interpreted else HANG_SECONDS
 
 
 def _check_values(config: EngineConfig) -> None:
@@ -191,7 +206,7 @@ def _outside(
         return None, None
     directory = stack.enter_context(run_directory())
     links = stack.enter_context(Links())
-    orders = Orders(directory, msgspec.json.encode(config), config.hang_timeout, report, module)
+    orders = Orders(directory, msgspec.json.encode(config), hang_seconds(config), report, module)
     return orders, Outside(links, directory)
 
 

@@ -11,6 +11,7 @@ from optimist.actors.config import (
     BuilderConfig,
     DraftTokens,
     EngineConfig,
+    GatewayConfig,
     ProposerConfig,
     SchedulerConfig,
     WorkerConfig,
@@ -122,11 +123,16 @@ def device(proposer: str, **worker: Any) -> EngineConfig:
         (device("none", draft_model="/m"), "draft_model: '/m'", "proposer is 'none'"),
         (device("draft-model"), "draft_model", "proposer 'draft-model'"),
         (device("none", verify="block"), "verify: 'block'", "proposer 'none'"),
-        (device("self-draft", executor="native"), "executor: 'native'", "proposer 'self-draft'"),
+        (device("ngram-device", executor="native"), "executor: 'native'", "'ngram-device'"),
         (
-            device("ngram", executor="native", verify="rejection"),
+            device("self-draft", executor="native", verify="rejection"),
             *("executor: 'native'", "verify 'rejection'"),
         ),
+        (device("none", draft_wait=0.5), "draft_wait: 0.5", "proposer 'none'"),
+        (device("self-draft", draft_wait=0.0), "draft_wait: 0", "proposer 'self-draft'"),
+        (device("none", executor_options={"a": 1}), "executor_options: {'a': 1}", "'auto'"),
+        (device("none", kv_blocks=99, kv_memory_mb=5), "kv_blocks 99", "kv_memory_mb 5"),
+        (device("none", reserve_mb=99, kv_blocks=5), "kv_blocks 5", "reserve_mb 99"),
     ],
 )
 def test_options_of_the_worker_clash_with_the_proposer_by_name(
@@ -142,8 +148,9 @@ def test_options_of_the_worker_clash_with_the_proposer_by_name(
     [
         device("self-draft", draft_layers=2, verify="block"),
         device("draft-model", draft_model="/m"),
-        device("ngram", executor="native"),
-        device("suffix", verify="rejection", executor="torch"),
+        device("ngram", executor="native", draft_wait=0.5),
+        device("suffix", verify="rejection", executor="native"),
+        device("self-draft", executor="native"),
     ],
 )
 def test_options_of_the_worker_that_fit_pass(config: EngineConfig) -> None:
@@ -167,6 +174,19 @@ def test_the_worker_is_told_of_proposers_on_its_device_alone(proposer: str, told
 def test_the_worker_is_told_how_much_must_have_occurred_before() -> None:
     told = worker_config(engine("ngram-device", ngram_min=3, ngram_max=4))
     assert (told.ngram_min, told.ngram_max) == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("gateway", "said"),
+    [
+        (GatewayConfig(zmq_keys="k.json"), "zmq_keys: 'k.json' is for zmq"),
+        (GatewayConfig(host="0.0.0.0"), "host: '0.0.0.0' is for port"),
+    ],
+    ids=["keys", "host"],
+)
+def test_options_of_a_door_that_is_not_there_are_refused(gateway: GatewayConfig, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        check_contract(msgspec.structs.replace(EngineConfig(), gateway=gateway))
 
 
 def test_a_negative_number_of_drafts_is_refused() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import Any
 
 import anyio
 import msgspec
 import pytest
 
-from optimist.actors.config import EngineConfig
+from optimist.actors.config import EngineConfig, WorkerConfig
 from optimist.actors.gateway.chunks import Completion, complete
 from optimist.cli.parser import parse
 from optimist.cli.settings import engine_config
@@ -17,7 +18,7 @@ from optimist.messages.client import Generate
 from optimist.messages.errors import EngineBroken
 from optimist.messages.params import SamplingParams
 from optimist.testing.byte_tokenizer import ByteTokenizer
-from optimist.troupe import Troupe, bring_up
+from optimist.troupe import Troupe, bring_up, hang_seconds
 
 pytestmark = pytest.mark.anyio
 PARAMS = SamplingParams(max_tokens=4, temperature=0, ignore_eos=True)
@@ -81,6 +82,21 @@ async def test_hang_timeout() -> None:
         with anyio.fail_after(60):
             await _kill_worker(troupe, signal.SIGSTOP)
         assert troupe.restarts == 1
+
+
+@pytest.mark.parametrize(
+    ("worker", "seconds"),
+    [
+        ({"executor": "triton", "device": "cpu"}, 3600.0),
+        ({"executor": "triton", "device": "cuda:0"}, 60.0),
+        ({"device": "cpu"}, 60.0),
+    ],
+    ids=str,
+)
+def test_an_interpreted_step_may_take_longer(worker: dict[str, Any], seconds: float) -> None:
+    silent = EngineConfig(worker=WorkerConfig(**worker))
+    assert hang_seconds(silent) == seconds
+    assert hang_seconds(msgspec.structs.replace(silent, hang_timeout=7.0)) == 7.0
 
 
 async def test_stop_timeout() -> None:

@@ -112,6 +112,11 @@ async def test_a_wrong_option_of_the_engine_is_refused_before_anything_starts(
         await fails_to_start(config("processes", **rest))
 
 
+async def test_a_hang_timeout_where_nobody_is_watched_is_refused() -> None:
+    with pytest.raises(ConfigError, match="hang_timeout: 9 s and placement 'inline' contradict"):
+        await fails_to_start(config("inline", hang_timeout=9.0))
+
+
 @pytest.mark.parametrize("placement", PLACEMENTS)
 async def test_progress_is_reported(placement: Placement) -> None:
     told: list[Progress] = []

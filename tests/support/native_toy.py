@@ -107,8 +107,12 @@ def device(
 
 def executor(config: ModelConfig = TOY, **changed: Any) -> NativeExecutor:
     """The same behind the contract of an Executor."""
-    size = sizes(**changed)
-    limits = Limits(
+    return NativeExecutor(device(config, **changed), limits(config, sizes(**changed)))
+
+
+def limits(config: ModelConfig, size: Sizes) -> Limits:
+    """What an executor of these sizes says of itself."""
+    return Limits(
         num_blocks=size.blocks,
         block_size=size.block_size,
         max_slots=size.slots,
@@ -116,7 +120,6 @@ def executor(config: ModelConfig = TOY, **changed: Any) -> NativeExecutor:
         max_batch_tokens=size.max_tokens,
         vocab_size=config.vocab_size,
     )
-    return NativeExecutor(device(config, **changed), limits)
 
 
 def ints(*values: int) -> Ints:

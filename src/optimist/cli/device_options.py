@@ -48,7 +48,7 @@ DEVICE = (
         "--reserve-mb",
         "worker.reserve_mb",
         "int",
-        "of a GPU's memory, in MiB, left free beside weights, KV cache and what a step takes",
+        "of a GPU's memory, in MiB, left free beside weights, KV cache and what a step takes; not given: 1024",
     ),
     engine_option(
         "--no-graphs",

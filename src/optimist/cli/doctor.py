@@ -120,6 +120,7 @@ def _native() -> Finding:
 
 def _device() -> Finding:
     """What `--device auto` and `--kernels auto` come to here."""
+    from optimist.actors.contract import TORCH_ALONE
     from optimist.kernels import gpus
     from optimist.kernels.native.library import missing
     from optimist.kernels.triton_interpreter import missing as triton_missing
@@ -129,8 +130,10 @@ def _device() -> Finding:
     except ConfigError as error:
         return Finding("device", False, str(error))
     if device == "cpu":
-        whose = "torch's" if missing() else "the native library's"
-        return Finding("device", True, f"cpu, no GPU is visible; {whose} kernels")
+        whose = "torch's kernels"
+        if not missing():
+            whose = f"the native library's kernels; torch's with {TORCH_ALONE}"
+        return Finding("device", True, f"cpu, no GPU is visible; {whose}")
     whose, why = gpus.kernels_for(device, seen, triton_missing())
     name = seen.names[int(device.partition(":")[2])]
     return Finding("device", True, f"{device} {name}; {whose}'s kernels: {why}")

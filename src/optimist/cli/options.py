@@ -135,7 +135,8 @@ OPTIONS = (
         "--hang-timeout",
         "hang_timeout",
         "float",
-        "seconds of silence, or of one step, after which a process counts as dead",
+        "seconds of silence, or of one step, after which a process counts as dead; not given: 60, or "
+        "3600 where Triton's kernels are interpreted",
     ),
     serve_option("--host", "host", "text", "address that HTTP listens on"),
     serve_option("--port", "port", "int", "port that HTTP listens on; 0 takes a free one"),

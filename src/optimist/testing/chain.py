@@ -75,8 +75,13 @@ def chain() -> Tensor:
     return TARGET.logits(x).double()
 
 
-def probabilities(texts: Tensor, parameters: dict[str, Any]) -> Tensor:
-    """Of every token given those before it, [rows, LENGTH, VOCAB]."""
+def probabilities(
+    texts: Tensor, parameters: dict[str, Any], behind: Tensor | None = None
+) -> Tensor:
+    """Of every token given those before it, [rows, LENGTH, VOCAB].
+
+    behind: logits behind each token, [VOCAB, VOCAB]; None: TARGET's.
+    """
     before = torch.nn.functional.one_hot(texts, VOCAB)
     before[:, 0] = 0
     counts = before.cumsum(1)[:, :-1].reshape(-1, VOCAB)
@@ -99,13 +104,13 @@ def probabilities(texts: Tensor, parameters: dict[str, Any]) -> Tensor:
         max_top_k=parameters.get("top_k", 0),
         top_p=torch.full(full, parameters["top_p"]) if "top_p" in parameters else None,
     )
-    logits = chain()[texts[:, :-1].reshape(-1)]
+    logits = (chain() if behind is None else behind)[texts[:, :-1].reshape(-1)]
     return distribution(logits, rows).view(len(texts), LENGTH, VOCAB)
 
 
-def surprise(texts: Tensor, parameters: dict[str, Any]) -> float:
+def surprise(texts: Tensor, parameters: dict[str, Any], behind: Tensor | None = None) -> float:
     """The largest of normal numbers: one for each token behind each token, where it is not rare."""
-    p = probabilities(texts, parameters)
+    p = probabilities(texts, parameters, behind)
     seen = torch.nn.functional.one_hot(texts[:, 1:], VOCAB)
     assert not seen[p == 0].any(), "a token that the parameters exclude"
     last = torch.nn.functional.one_hot(texts[:, :-1], VOCAB).double()

@@ -17,14 +17,17 @@ from optimist.messages.errors import ConfigError
 @pytest.mark.parametrize(
     ("options", "path"),
     [
-        ({"proposer": "self-draft"}, TORCH),
-        ({"verify": "rejection"}, TORCH),
+        ({"proposer": "self-draft"}, NATIVE),
+        ({"proposer": "self-draft", "verify": "block"}, TORCH),
+        ({"proposer": "draft-model"}, TORCH),
+        ({"proposer": "ngram-device"}, TORCH),
+        ({"verify": "rejection"}, NATIVE),
+        ({"verify": "block"}, NATIVE),
         ({}, NATIVE),
         ({"quant": "int4"}, NATIVE),
         ({"executor": "native"}, NATIVE),
         ({"executor": "native", "dtype": "float32"}, NATIVE),
         ({"executor": "torch"}, TORCH),
-        ({"executor": "torch", "quant": "auto"}, TORCH),
         ({"dtype": "float32"}, TORCH),
         ({"dtype": "float64"}, TORCH),
         ({"block_size": 8}, TORCH),
@@ -59,13 +62,17 @@ def test_without_a_library_torch_computes(monkeypatch: pytest.MonkeyPatch) -> No
             {"executor": "torch"},
             r"worker\.quant: int4 needs the native or the triton executor, got 'torch'",
         ),
-        ({"dtype": "float32"}, r"worker\.quant: int4 .*: it runs bfloat16 in blocks"),
-        ({"block_size": 8}, r"worker\.quant: int4 .*: it runs bfloat16 in blocks"),
+        ({"executor": "torch", "quant": "auto"}, r"worker\.quant: auto needs the native .*'torch'"),
+        ({"dtype": "float32"}, r"worker\.quant: int4 .*: native and dtype 'float32' do not"),
+        ({"block_size": 8}, r"worker\.quant: int4 .*: native and block_size 8 do not"),
+        ({"proposer": "draft-model"}, r"worker\.quant: int4 .*: native and proposer 'draft-model'"),
+        ({"reserve_mb": 1024}, r"worker\.reserve_mb: 1024 is for a GPU, and the device is cpu"),
+        ({"graphs": False}, r"worker\.graphs: False is for a GPU, and the device is cpu"),
         ({"executor": "torch", "quant": "none", "kv_dtype": "fp8"}, r"kv_dtype: fp8 .*got 'torch'"),
         ({"quant": "none", "kv_dtype": "fp8"}, r"kv_dtype: fp8 needs the triton executor"),
         (
             {"executor": "torch", "quant": "none", "packed_cache": "here"},
-            r"packed_cache: 'here' needs the native executor, got 'torch'",
+            r"packed_cache: here needs the native executor, got 'torch'",
         ),
         (
             {"executor": "torch", "quant": "none", "kv_dtype": "int8"},
@@ -78,12 +85,31 @@ def test_without_a_library_torch_computes(monkeypatch: pytest.MonkeyPatch) -> No
     ],
     ids=str,
 )
-def test_a_quantisation_that_nobody_would_honour_is_refused(
+def test_an_option_that_nobody_would_honour_is_refused(
     options: dict[str, Any], message: str
 ) -> None:
     given: dict[str, Any] = {"quant": "int4"} | options
     with pytest.raises(ConfigError, match=message):
         executor_path(WorkerConfig(**given))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"dtype": "float32"}, "native and dtype 'float32'"),
+        ({"proposer": "ngram-device"}, "native and proposer 'ngram-device'"),
+        ({"proposer": "self-draft", "verify": "block"}, "native and verify 'block'"),
+        ({"dtype": "float32", "executor": "torch"}, ""),
+        ({"proposer": "self-draft"}, ""),
+    ],
+    ids=str,
+)
+def test_torch_instead_of_native_is_told_with_its_reason(
+    options: dict[str, Any], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    executor_path(WorkerConfig(**options))
+    assert bool(caplog.text) == bool(said)
+    assert said in caplog.text
 
 
 def test_choosing_loads_no_torch() -> None:
