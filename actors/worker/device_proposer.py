@@ -7,6 +7,7 @@ no draft is ever stale, and a step without room for drafts pays for none.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.actors.worker.step_graphs import Network, StepGraphs
 from optimist.actors.worker.torch_rows import Rows
 from optimist.actors.worker.torch_sampling import NOTHING, Earlier, SamplingState
 from optimist.actors.worker.torch_state import SlotState
@@ -24,6 +26,9 @@ from optimist.messages.batches import Batch
 from optimist.messages.slots import OpenedSlot
 
 Indices = NDArray[np.int64]
+
+Capture = Callable[[Network, int], StepGraphs]
+"""captures passes of a network over rows that decode, each with so many tokens beside its last, or fewer"""
 
 
 class Round(NamedTuple):
@@ -57,6 +62,9 @@ class DeviceProposer:
 
     def open_slot(self, opened: OpenedSlot) -> None:
         """A request moves in."""
+
+    def capture(self, graphs: Capture) -> None:
+        """The executor captures its steps: what passes may be captured too?"""
 
     def begin(self, round: Round) -> None:
         """A step begins, also one without drafts."""

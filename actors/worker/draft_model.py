@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from optimist.actors.worker.base import Limits
-from optimist.actors.worker.device_proposer import LogitsProposer, Round
-from optimist.actors.worker.draft_pass import Indices, draft_pass
+from optimist.actors.worker.device_proposer import Capture, LogitsProposer, Round
+from optimist.actors.worker.draft_pass import Indices, hidden_of
+from optimist.actors.worker.step_graphs import Network, StepGraphs
 from optimist.kernels.device import upload
 from optimist.messages.errors import ConfigError
 from optimist.messages.slots import OpenedSlot
@@ -60,6 +60,12 @@ class DraftModel(LogitsProposer):
         self.caches = (self._cache,)
         self._behind = np.zeros(limits.max_slots, np.int64)
         self._first: Tensor | None = None
+        self._network = Network(model, self._cache)
+        self._graphs: StepGraphs | None = None
+
+    def capture(self, graphs: Capture) -> None:
+        # A row that drafts in each step lacks a token where the last round was all accepted.
+        self._graphs = graphs(self._network, 1)
 
     def open_slot(self, opened: OpenedSlot) -> None:
         self._behind[opened.slot] = 0
@@ -86,13 +92,12 @@ class DraftModel(LogitsProposer):
             return self._first
         which = round.wanting(drafted)
         one = np.ones_like(which)
-        step = draft_pass(round.batch, round.rows, round.state, which, one, one + drafted)
-        every = torch.arange(which.size, device=round.state.device)
-        return self._model.forward(step.ids, step.positions, self._cache, step.metadata, every)
+        x = hidden_of(self._network, self._graphs, round, which, one, one + drafted)
+        return self._model.logits(x)
 
     def _pass(self, round: Round, which: Indices, queries: Indices, drafts: Indices) -> Tensor:
         queries, wanted = queries[which], drafts[which] > 0
         ahead = np.where(which < round.rows.num_decodes, 1, queries)
-        step = draft_pass(round.batch, round.rows, round.state, which, queries, ahead)
+        x = hidden_of(self._network, self._graphs, round, which, queries, ahead)
         last = upload((np.cumsum(queries) - 1)[wanted], round.state.device)
-        return self._model.forward(step.ids, step.positions, self._cache, step.metadata, last)
+        return self._model.logits(x.index_select(0, last))

@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
+from optimist.actors.worker.device_proposer import Round
+from optimist.actors.worker.step_graphs import Network, StepGraphs
 from optimist.actors.worker.torch_rows import Rows, longest
 from optimist.actors.worker.torch_state import SlotState
 from optimist.actors.worker.torch_step import StepInput
@@ -52,6 +55,26 @@ def draft_pass(
         is_prefilling=which >= rows.num_decodes,
     )
     return StepInput(placed.ids, placed.positions, slots, seq_lens, metadata)
+
+
+def hidden_of(
+    network: Network,
+    graphs: StepGraphs | None,
+    round: Round,
+    which: Indices,
+    queries: Indices,
+    ahead: Indices,
+) -> Tensor:
+    """The residual stream behind such a pass, [T, E]: replayed where its rows decode and a graph has room."""
+    batch, rows, state = round.batch, round.rows, round.state
+    if graphs is not None and (which < rows.num_decodes).all():
+        replayed = graphs.draft(rows.slots[which], queries, ahead)
+        if replayed is not None:
+            return replayed.hidden
+    step = draft_pass(batch, rows, state, which, queries, ahead)
+    model, cache, layers = network
+    cache = state.cache if cache is None else cache
+    return model.hidden(step.ids, step.positions, cache, step.metadata, layers)
 
 
 def _metadata(batch: Batch, rows: Rows, which: Indices, ahead: Indices, **shared: Any) -> Metadata:

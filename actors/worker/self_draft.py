@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-from optimist.actors.worker.device_proposer import LogitsProposer, Round
-from optimist.actors.worker.draft_pass import draft_pass
+from optimist.actors.worker.device_proposer import Capture, LogitsProposer, Round
+from optimist.actors.worker.draft_pass import hidden_of
 from optimist.actors.worker.limits import draft_layers
+from optimist.actors.worker.step_graphs import Network, StepGraphs
 from optimist.models.llama import Llama
 
 
@@ -20,12 +21,14 @@ class SelfDraft(LogitsProposer):
     def __init__(self, model: Llama, layers: int | None) -> None:
         self._layers = draft_layers(model.config, layers)
         self._model = model
+        self._graphs: StepGraphs | None = None
+
+    def capture(self, graphs: Capture) -> None:
+        self._graphs = graphs(Network(self._model, layers=self._layers), 0)
 
     def logits(self, round: Round, drafted: int) -> Tensor:
         which = round.wanting(drafted)
         one = np.ones_like(which)
-        step = draft_pass(round.batch, round.rows, round.state, which, one, one + drafted)
-        x = self._model.hidden(
-            step.ids, step.positions, round.state.cache, step.metadata, self._layers
-        )
+        network = Network(self._model, round.state.cache, self._layers)
+        x = hidden_of(network, self._graphs, round, which, one, one + drafted)
         return self._model.logits(x)

@@ -1,4 +1,7 @@
-"""Steps in which every row decodes, captured once and replayed: no launch of theirs costs the host time.
+"""Passes over rows that decode, captured once and replayed: no launch of theirs costs the host time.
+
+Captured are the layers of steps in which every row decodes, and of passes that draft for such rows. The
+head and the choice of tokens come behind: they work on memory of their own, and on no padding.
 
 Whether a step is one of them follows from the phase of its rows, never from the shape of a query: a
 chunk of a prompt may be as long as a token and its drafts. A graph has room for so many rows and
@@ -9,10 +12,11 @@ Bounds on the host are those of the graph; lengths, positions and slots are the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.actors.worker.base import Limits, Progress
@@ -23,6 +27,8 @@ from optimist.kernels.device import Device, Tensors, upload
 from optimist.kernels.metadata import OptimisticMetadata
 from optimist.messages.lengths import ExactSeqLens, SeqLensUpperBound
 from optimist.models.llama import Llama
+
+Ints = NDArray[np.int32] | NDArray[np.int64]
 
 FINE = 8
 """rows from which graphs are this many rows apart; below, they double"""
@@ -45,87 +51,110 @@ def graph_keys(max_slots: int, most_drafts: int) -> tuple[GraphKey, ...]:
 
 def graph_for(rows: Rows, keys: tuple[GraphKey, ...]) -> GraphKey | None:
     """The smallest graph that has room for a step, if all of its rows decode."""
-    count = rows.slots.size
-    if not count or rows.num_decodes != count:
+    if rows.num_decodes != rows.slots.size:
         return None
-    most = int(rows.drafts.max())
-    fits = [key for key in keys if key.rows >= count and key.drafts >= most]
+    return _smallest(rows.drafts + 1, keys)
+
+
+def _smallest(queries: NDArray[Any], keys: tuple[GraphKey, ...]) -> GraphKey | None:
+    if not queries.size:
+        return None
+    most = int(queries.max()) - 1
+    fits = [key for key in keys if key.rows >= queries.size and key.drafts >= most]
     return min(fits, key=lambda key: (key.drafts, key.rows), default=None)
 
 
 class Decoded(NamedTuple):
-    """What a replay has left for the sampler, without padding. logits: [T, V], to be overwritten."""
+    """What a replay has left, without padding. hidden: the residual stream, [T, E], not to be changed."""
 
     step: StepInput
-    logits: Tensor
+    hidden: Tensor
+
+
+class Network(NamedTuple):
+    """What is captured: the first `layers` of a model, all if None. cache: its own, None is the target's."""
+
+    model: Llama
+    cache: Tensor | None = None
+    layers: int | None = None
 
 
 class StepGraphs:
-    """Captures at once, which takes a while: progress is told. keys: which.
+    """Captures at once, which takes a while: progress is told, of `what`. keys: which.
 
     Memory that a graph writes is written by the next replay: whoever reads it is enqueued before.
     """
 
     def __init__(
         self,
-        model: Llama,
+        network: Network,
         state: SlotState,
         device: Device,
         limits: Limits,
         keys: tuple[GraphKey, ...],
         progress: Progress,
+        what: str = "graphs",
     ) -> None:
         self._keys = keys
         self._graphs: dict[GraphKey, Graph] = {}
         for done, key in enumerate(keys):
-            self._graphs[key] = Graph(model, state, device, limits.max_model_len, key)
-            progress("graphs", done + 1, len(keys))
+            self._graphs[key] = Graph(network, state, device, limits.max_model_len, key)
+            progress(what, done + 1, len(keys))
 
     def run(self, rows: Rows) -> Decoded | None:
         """Enqueue a step, or nothing where some row does not decode or no graph has room."""
         key = graph_for(rows, self._keys)
-        return None if key is None else self._graphs[key].run(rows)
+        return (
+            None if key is None else self._graphs[key].run(rows.slots, rows.queries, rows.queries)
+        )
+
+    def draft(self, slots: Ints, queries: Ints, ahead: Ints) -> Decoded | None:
+        """Enqueue a pass over the last `queries` tokens of rows that decode, up to `ahead` behind what the
+        target has computed, [N] each; or nothing where no graph has room.
+        """
+        key = _smallest(queries, self._keys)
+        return None if key is None else self._graphs[key].run(slots, queries, ahead)
 
 
 class Graph:
-    """One captured step, and the memory that it is told rows by."""
+    """One captured pass, and the memory that it is told rows by."""
 
     def __init__(
-        self, model: Llama, state: SlotState, device: Device, max_model_len: int, key: GraphKey
+        self, network: Network, state: SlotState, device: Device, max_model_len: int, key: GraphKey
     ) -> None:
-        self._model, self._state = model, state
+        self._network, self._state = network, state
         self._max_model_len = max_model_len
         self._key = key
         self._tokens = key.rows * (1 + key.drafts)
         at = state.device
         self._slots = torch.zeros(key.rows, dtype=torch.int64, device=at)
+        self._ahead = torch.zeros(key.rows, dtype=torch.int32, device=at)
         self._starts = torch.zeros(key.rows + 1, dtype=torch.int32, device=at)
         self._row = torch.zeros(self._tokens, dtype=torch.int64, device=at)
-        self._places = torch.arange(self._tokens, dtype=torch.int64, device=at)
         self._replay: Callable[[], None]
         self._replay, self._out = device.capture(self._enqueue)
 
-    def run(self, rows: Rows) -> Decoded:
-        """Enqueue the step of these rows, which fit."""
-        count, tokens = rows.slots.size, int(rows.offsets[-1])
+    def run(self, slots: Ints, queries: Ints, ahead: Ints) -> Decoded:
+        """Enqueue the pass over these rows, which fit: see StepGraphs.draft."""
+        count, tokens = slots.size, int(queries.sum())
         starts = np.full(self._key.rows + 1, tokens, np.int32)
-        starts[: count + 1] = rows.offsets
+        starts[: count + 1] = np.concatenate(([0], np.cumsum(queries)))
         device = self._state.device
-        self._slots[:count].copy_(upload(rows.slots.astype(np.int64), device))
+        self._slots[:count].copy_(upload(slots.astype(np.int64), device))
+        self._ahead[:count].copy_(upload(ahead.astype(np.int32), device))
         self._starts.copy_(upload(starts, device))
-        self._row[:tokens].copy_(upload(np.repeat(np.arange(count), rows.queries), device))
+        self._row[:tokens].copy_(upload(np.repeat(np.arange(count), queries), device))
         self._replay()
-        logits, ids, positions, seq_lens = self._out
+        hidden, ids, positions, seq_lens = self._out
         step = StepInput(
             ids[:tokens], positions[:tokens], self._slots[:count], seq_lens[:count], self._metadata
         )
-        return Decoded(step, logits[:tokens])
+        return Decoded(step, hidden[:tokens])
 
     def _enqueue(self) -> Tensors:
         state, key = self._state, self._key
-        queries = self._starts.diff()
-        known = state.computed.index_select(0, self._slots) + queries
-        seq_lens = torch.where(queries > 0, known, 0)
+        known = state.computed.index_select(0, self._slots) + self._ahead
+        seq_lens = torch.where(self._starts.diff() > 0, known, 0)
         table = state.block_table.index_select(0, self._slots)
         size = state.cache.shape[-2]
         placed = state.kernels.place(
@@ -144,7 +173,7 @@ class Graph:
             decode_bound=SeqLensUpperBound.of([self._max_model_len] * key.rows),
             prefill_lens=ExactSeqLens.of([]),
         )
-        logits = self._model.forward(
-            placed.ids, placed.positions, state.cache, self._metadata, self._places
-        )
-        return logits, placed.ids, placed.positions, seq_lens
+        model, cache, layers = self._network
+        cache = state.cache if cache is None else cache
+        hidden = model.hidden(placed.ids, placed.positions, cache, self._metadata, layers)
+        return hidden, placed.ids, placed.positions, seq_lens

@@ -13,7 +13,7 @@ from optimist.actors.worker.base import Executor, Limits, Progress, RowDrafts
 from optimist.actors.worker.device_proposer import DeviceProposer, Drafter, Round
 from optimist.actors.worker.gpu_sizes import enough_memory, kv_room
 from optimist.actors.worker.prompt_scores import Asked, PromptWishes
-from optimist.actors.worker.step_graphs import StepGraphs, graph_keys
+from optimist.actors.worker.step_graphs import Network, StepGraphs, graph_keys
 from optimist.actors.worker.torch_choice import Choice
 from optimist.actors.worker.torch_limits import limits_of
 from optimist.actors.worker.torch_proposer import (
@@ -127,12 +127,20 @@ class TorchExecutor(Executor):
 
     def _captured(self, config: WorkerConfig, progress: Progress) -> StepGraphs | None:
         """Graphs, where the device gains by them and its kernels read nothing of the host's."""
-        seen = self._drafter is not None and self._drafter.proposer.hidden
-        if not (config.graphs and self._device.captures and self._model.kernels.captured) or seen:
+        if not (config.graphs and self._device.captures and self._model.kernels.captured):
             return None
-        keys = graph_keys(self.limits.max_slots, config.most_drafts)
+
+        def graphs(network: Network, most: int, what: str = "draft graphs") -> StepGraphs:
+            keys = graph_keys(self.limits.max_slots, most)
+            return StepGraphs(network, self._state, self._device, self.limits, keys, progress, what)
+
+        proposer = None if self._drafter is None else self._drafter.proposer
         with torch.inference_mode():
-            return StepGraphs(self._model, self._state, self._device, self.limits, keys, progress)
+            if proposer is not None:
+                proposer.capture(graphs)
+                if proposer.hidden:
+                    return None
+            return graphs(Network(self._model), config.most_drafts, "graphs")
 
     def submit(self, batch: Batch, drafts: RowDrafts | None = None) -> TorchTicket:
         """Compute a step. Raises MessageError, before any device state changes for its rows, when
@@ -204,7 +212,8 @@ class TorchExecutor(Executor):
             and not keep
             and (replayed := self._graphs.run(rows)) is not None
         ):
-            return replayed.step, replayed.logits, None
+            # Every token of such a step is a place.
+            return replayed.step, self._model.logits(replayed.hidden), None
         step = step_input(batch, rows, self._state)
         return step, *self._forward(step, at, keep=keep)
 

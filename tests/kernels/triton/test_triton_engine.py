@@ -5,8 +5,8 @@ Every step runs under the sync check, and its results come late.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,7 +44,10 @@ from optimist.testing.torch_toy import TOY, toy_network, toy_weights
 
 DEVICE = "cuda:0" if torch.cuda.is_available() else "cpu"
 NETWORK = toy_network(kernels=triton_kernels(DEVICE), device=DEVICE)
+DRAFT = toy_network(seed=1, kernels=triton_kernels(DEVICE), device=DEVICE)
 NEXT_TOKEN = ToyOracle()
+
+Proposer = Literal["none", "self-draft", "draft-model", "ngram-device"]
 
 
 @pytest.fixture(autouse=True)
@@ -60,16 +63,22 @@ class Captures(Device):
 
 @pytest.fixture
 def replayed(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Counts steps that were replayed, and steps that no graph had room for."""
-    counts = {"replayed": 0, "not": 0}
-    plain = StepGraphs.run
+    """Counts steps that were replayed, steps that no graph had room for, and passes that drafted."""
+    counts = {"replayed": 0, "not": 0, "drafting": 0}
+    plain, plain_draft = StepGraphs.run, StepGraphs.draft
 
     def run(self: StepGraphs, rows: Rows) -> Decoded | None:
         found = plain(self, rows)
         counts["not" if found is None else "replayed"] += 1
         return found
 
+    def draft(self: StepGraphs, slots: Any, queries: Any, ahead: Any) -> Decoded | None:
+        found = plain_draft(self, slots, queries, ahead)
+        counts["drafting"] += found is not None
+        return found
+
     monkeypatch.setattr(StepGraphs, "run", run)
+    monkeypatch.setattr(StepGraphs, "draft", draft)
     return counts
 
 
@@ -78,9 +87,7 @@ def captures() -> Device:
     return Captures(torch.device("cpu")) if DEVICE == "cpu" else device_of(DEVICE)
 
 
-def config_of(
-    limits: Limits, proposer: Literal["none", "self-draft", "ngram-device"], drafts: int
-) -> WorkerConfig:
+def config_of(limits: Limits, proposer: Proposer, drafts: int) -> WorkerConfig:
     return WorkerConfig(
         dtype="float64",
         block_size=limits.block_size,
@@ -98,12 +105,9 @@ def capturing(limits: Limits) -> Executor:
     return TorchExecutor(NETWORK, config_of(limits, "none", 3), device=captures())
 
 
-def drafting(limits: Limits) -> Executor:
-    return TorchExecutor(NETWORK, config_of(limits, "self-draft", 3), device=captures())
-
-
-def looking_up(limits: Limits) -> Executor:
-    return TorchExecutor(NETWORK, config_of(limits, "ngram-device", 3), device=captures())
+def drafting(proposer: Proposer, limits: Limits) -> Executor:
+    draft = DRAFT if proposer == "draft-model" else None
+    return TorchExecutor(NETWORK, config_of(limits, proposer, 3), draft=draft, device=captures())
 
 
 def test_drafts_of_the_host_change_no_token_whether_steps_are_captured_or_not(
@@ -115,13 +119,13 @@ def test_drafts_of_the_host_change_no_token_whether_steps_are_captured_or_not(
     assert replayed["not"] > 1
 
 
-@pytest.mark.parametrize("made", [drafting, looking_up], ids=["self-draft", "ngram-device"])
-def test_drafts_of_the_device_change_no_token(
-    made: Callable[[Limits], Executor], replayed: dict[str, int]
-) -> None:
+@pytest.mark.parametrize("proposer", ["self-draft", "draft-model", "ngram-device"])
+def test_drafts_of_the_device_change_no_token(proposer: Proposer, replayed: dict[str, int]) -> None:
     cell = Cell(2, 512, True, "large", 1, "greedy", "device-right")
+    made = partial(drafting, proposer)
     check_executor(made, NEXT_TOKEN, vocab_size=TOY.vocab_size, every=[cell])
     assert replayed["replayed"] > 5
+    assert (replayed["drafting"] > 5) == (proposer != "ngram-device")
 
 
 @pytest.mark.anyio

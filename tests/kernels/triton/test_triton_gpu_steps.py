@@ -145,6 +145,33 @@ def test_a_step_waits_for_nothing_and_its_results_are_copied_beside_the_next(
     assert diary.entries[2 * len(step) :] == ["WAIT for copied"]
 
 
+@pytest.mark.parametrize("proposer", ["self-draft", "draft-model"])
+def test_passes_that_draft_are_captured_and_replayed_too(
+    proposer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, int, int]] = []
+    diary = Diary()
+    with absent_gpu(monkeypatch), recorded():
+        made = executor(
+            triton_kernels(HERE),
+            diary,
+            lambda *part: told.append(part),
+            kind=Drafting,
+            proposer=proposer,
+            most_drafts=2,
+            max_slots=2,
+        )
+        assert [what for what, done, total in told if done == total] == ["draft graphs", "graphs"]
+        hand = Hand(made)
+        for slot in range(2):
+            hand.open(slot, range(1, 8), range(4 * slot, 4 * slot + 4))
+        hand.submit([Row(0, 7), Row(1, 7)])
+        diary.entries.clear()
+        hand.submit([Row(0, 3, decode=True), Row(1, 3, decode=True)])
+    assert diary.entries.count("replay") == 2 + 1
+    assert not [entry for entry in diary.entries if "WAIT" in entry]
+
+
 def test_decoding_is_captured_at_the_start_and_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[str, int, int]] = []
     diary = Diary()
