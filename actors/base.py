@@ -25,6 +25,8 @@ class Actor(ABC, Generic[M]):
 
     name: as in the message map. accepts: every message class it takes.
     emits: every (receiver, message class) it may send.
+    eager: it takes a message in its sender's turn, where both are in one loop. For one that passes on
+    what it makes of it, and does nothing in `turn`.
     incarnation: number of this life, see ActorMessage. detail: what to tell the user when it is
     ready, one line.
     """
@@ -32,6 +34,7 @@ class Actor(ABC, Generic[M]):
     name: ClassVar[str]
     accepts: ClassVar[tuple[type[ActorMessage], ...]]
     emits: ClassVar[tuple[tuple[str, type[ActorMessage]], ...]]
+    eager: ClassVar[bool] = False
     detail: str = ""
 
     def __init__(self, incarnation: int) -> None:
@@ -64,6 +67,8 @@ class Actor(ABC, Generic[M]):
     async def run(self, inbox: Inbox[M]) -> None:
         """Receive until the inbox ends. Policy is in `receive` and `turn`; this only waits."""
         self.started()
+        if self.eager:
+            inbox.at_once(self.receive)
         due = self._take_turn(inbox)
         while True:
             # One timer serves many waits: it is set anew once it has run out, or has to be earlier.

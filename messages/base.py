@@ -65,11 +65,13 @@ def check_non_negative(owner: str, columns: dict[str, Column]) -> None:
     And when it is no whole number of int32.
     """
     for name, values in columns.items():
+        if not values:
+            continue
         if len(values) % 4:
             raise MessageError(
                 f"{owner}.{name}: expected a whole number of int32 values, got {len(values)} bytes"
             )
-        if values and any_negative(values):
+        if any_negative(values):
             raise MessageError(f"{owner}.{name}: expected values >= 0, got a negative one")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from optimist.messages.base import ActorMessage
@@ -37,11 +38,15 @@ class JointInbox(Inbox[M]):
         return self._local.ref()
 
     def receive_nowait(self) -> M | None:
+        if not self._local.waiting:
+            return None if self._remote.waker.silent else self._remote.receive_nowait()
         self._local_first = not self._local_first
-        first: Inbox[M] = self._local if self._local_first else self._remote
-        second: Inbox[M] = self._remote if self._local_first else self._local
-        message = first.receive_nowait()
-        return second.receive_nowait() if message is None else message
+        if self._local_first or (message := self._remote.receive_nowait()) is None:
+            return self._local.receive_nowait()
+        return message
+
+    def at_once(self, take: Callable[[M], object]) -> None:
+        self._local.at_once(take)
 
     async def wait(self) -> None:
         if self._ready():
@@ -50,9 +55,10 @@ class JointInbox(Inbox[M]):
             if self._local.closed and self._remote.closed:
                 raise EndOfInbox(self._local.name)
             await self._remote.waker.park()
+        self._local.check()
 
     def _ready(self) -> bool:
-        return bool(self._local.waiting) or self._remote.readable
+        return self._local.ready or self._remote.readable
 
     def close(self) -> None:
         """Close both. What waits in the mailbox can still be received; then `wait` raises."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from optimist.messages.base import ActorMessage
@@ -50,6 +51,8 @@ class Mailbox(Inbox[M]):
         self._received = 0
         self._refused = 0
         self._closed = False
+        self._take: Callable[[M], object] | None = None
+        self._failure: Exception | None = None
 
     def ref(self) -> MailboxRef[M]:
         """The address to send to."""
@@ -74,8 +77,27 @@ class Mailbox(Inbox[M]):
             )
         if self._codec is not None:
             message = self._codec.decode(encode(message))
-        self._messages.append(message)
-        self._waker.wake()
+        if self._take is not None and self._waker.parked and not self._messages:
+            self._hand_over(self._take, message)
+        else:
+            self._messages.append(message)
+            self._waker.wake()
+
+    def at_once(self, take: Callable[[M], object]) -> None:
+        self._take = take
+
+    def _hand_over(self, take: Callable[[M], object], message: M) -> None:
+        self._received += 1
+        try:
+            take(message)
+        except Exception as error:  # noqa: BLE001 - it is the receiver's, who waits
+            self._take, self._failure = None, error
+            self._waker.wake()
+
+    def check(self) -> None:
+        """Raise what a message that was taken at once has raised."""
+        if self._failure is not None:
+            raise self._failure
 
     def receive_nowait(self) -> M | None:
         if not self._messages:
@@ -86,10 +108,11 @@ class Mailbox(Inbox[M]):
     async def wait(self) -> None:
         if self._messages:
             await checkpoint()
-        while not self._messages:
+        while not self.ready:
             if self._closed:
                 raise EndOfInbox(self.name)
             await self._waker.park()
+        self.check()
 
     def close(self) -> None:
         """Take no more. What waits can still be received; then `wait` raises EndOfInbox."""
@@ -100,6 +123,11 @@ class Mailbox(Inbox[M]):
     def waiting(self) -> int:
         """Messages that wait to be received."""
         return len(self._messages)
+
+    @property
+    def ready(self) -> bool:
+        """Whether `wait` has something to say: a message, or what one has raised."""
+        return bool(self._messages or self._failure)
 
     @property
     def closed(self) -> bool:

@@ -30,6 +30,7 @@ class Builder(Actor[Plan]):
         ("worker", OptimisticBatch),
         ("scheduler", Resync),
     )
+    eager: ClassVar[bool] = True
 
     def __init__(
         self,

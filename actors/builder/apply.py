@@ -29,10 +29,12 @@ def apply(plan: Plan, *, block_size: int, incarnation: int) -> ExactBatch | Opti
 
 
 def _exact(plan: ExactPlan, block_size: int, incarnation: int) -> ExactBatch:
-    decodes = size(plan.decode_slots)
-    queries = np.concatenate([ints(plan.draft_counts) + 1, _chunks(plan.prefill)])
-    # bound, exact on prefill rows: of an ExactPlan, where every row is exact
-    lens = np.concatenate([plan.decode_lens.exact(), plan.prefill.seq_lens.exact()])
+    decodes, lens = size(plan.decode_slots), plan.decode_lens
+    queries = ints(plan.draft_counts) + 1
+    if plan.prefill.slots:
+        queries = np.concatenate([queries, _chunks(plan.prefill)])
+        # bound, exact on prefill rows: of an ExactPlan, where every row is exact
+        lens = ExactSeqLens.of(np.concatenate([lens.exact(), plan.prefill.seq_lens.exact()]))
     starts = np.zeros(len(queries) + 1, np.int32)
     np.cumsum(queries, out=starts[1:])
     return ExactBatch(
@@ -47,9 +49,9 @@ def _exact(plan: ExactPlan, block_size: int, incarnation: int) -> ExactBatch:
         num_decodes=decodes,
         draft_counts=plan.draft_counts,
         max_query_len=int(queries.max(initial=0)),
-        max_blocks=_blocks(int(lens.max(initial=0)), block_size),
+        max_blocks=_blocks(lens.max(), block_size),
         query_start_loc=column(starts),
-        seq_lens=ExactSeqLens.of(lens),
+        seq_lens=lens,
         samples=column(np.ones(decodes, np.int32)) + plan.prefill.samples,
     )
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from optimist.actors.scheduler.epoch import Flight
 from optimist.actors.scheduler.slots import Ints, Rows
-from optimist.messages.base import ints, size
+from optimist.messages.base import EMPTY, Column, column, ints, size
 from optimist.messages.results import StepResult
+
+_NOBODY: Rows = np.zeros(0, np.intp)
 
 NOT_THERE = -1
 """stands for the place of a row that a result should have named and did not"""
@@ -47,6 +50,8 @@ class Brought(NamedTuple):
 
 def brought(flight: Flight, result: StepResult) -> Brought:
     """Match a result with its step. A row with more tokens or drafts than it can have has failed."""
+    if _is_plain(flight, result):
+        return _plain(flight)
     counts, run, held = map(ints, (result.token_counts, result.drafts_run, result.drafts_held))
     starts = counts.cumsum(dtype=np.int32) - counts
     held = held if result.drafts_held else np.zeros(len(run), np.int32)
@@ -59,6 +64,30 @@ def brought(flight: Flight, result: StepResult) -> Brought:
     failed = flight.sampling[~good]
     news = Brought(flight.sampling, counts, starts, flight.drafts, run, held, failed, unknown)
     return news.only(np.flatnonzero(good)) if failed.size else news
+
+
+def _is_plain(flight: Flight, result: StepResult) -> bool:
+    """Whether each row of the step, and no other, brought one token, and there were no drafts."""
+    ones, zeros, _, _ = _alike(len(flight.sampling))
+    return (
+        result.token_counts == ones
+        and result.drafts_run == zeros
+        and result.drafts_held in (zeros, EMPTY)
+        and (result.slots, result.generations) == (flight.slots_column, flight.generations_column)
+    )
+
+
+def _plain(flight: Flight) -> Brought:
+    _, zeros, counts, starts = _alike(len(flight.sampling))
+    none = ints(zeros)
+    return Brought(flight.sampling, counts, starts, flight.drafts, none, none, _NOBODY, 0)
+
+
+@lru_cache
+def _alike(rows: int) -> tuple[Column, Column, Ints, Ints]:
+    """For so many rows: 1 for each, 0 for each, and as arrays, which cannot be written, 1 and its number."""
+    ones, numbers = column(np.ones(rows, np.int32)), column(np.arange(rows, dtype=np.int32))
+    return ones, bytes(4 * rows), ints(ones), ints(numbers)
 
 
 def _places(flight: Flight, result: StepResult) -> Rows:

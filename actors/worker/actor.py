@@ -11,7 +11,7 @@ import anyio.to_thread
 
 from optimist.actors.base import Actor
 from optimist.actors.config import DRAFT_WAIT, WorkerConfig
-from optimist.actors.worker.base import Executor, Outcome, Ticket
+from optimist.actors.worker.base import Executor, Outcome, Prepared, Ticket
 from optimist.actors.worker.core import StepOrder, Times, Verdict
 from optimist.actors.worker.desk import Desk, Due
 from optimist.actors.worker.device_clock import DeviceClock
@@ -114,10 +114,7 @@ class Worker(Actor[WorkerMessage]):
 
     def submit(self, due: Due) -> Running:
         """Enqueue a batch on the device. Raises what the executor raises."""
-        if due.batch.step == 0:
-            self._executor.reset()
-        ticket = self._executor.submit(due.batch, due.drafts)
-        return Running(due.batch, ticket)
+        return Running(due.batch, self._executor.prepare(due.batch, due.drafts)())
 
     async def run(self, inbox: Inbox[WorkerMessage]) -> None:
         """Listen on the loop, compute in a thread, and close the executor when the inbox ends.
@@ -157,7 +154,10 @@ class Worker(Actor[WorkerMessage]):
         return verdict is Verdict.RUN
 
     async def _compute(self) -> None:
-        """Give a thread of its own the next batch while it computes one, unless drafts may come."""
+        """Give a thread of its own the next batch while it computes one, unless drafts may come.
+
+        What needs no device is done here, beside the step before and the one behind.
+        """
         thread = OwnThread(self._step, self._steps.beat, "compute")
         try:
             async with anyio.create_task_group() as tasks:
@@ -165,20 +165,20 @@ class Worker(Actor[WorkerMessage]):
                 while True:
                     while (done := thread.take()) is None:
                         await self._steps.wait()
-                    await self._tell(done)
+                    await self._tell(Done(done.batch, done.ticket.wait(), done.times))
                     self._given -= 1
                     if self.desk.late is not None:
                         self._news.beat()
         finally:
             await thread.stop()
 
-    async def _give(self, thread: OwnThread[Due, Done]) -> None:
+    async def _give(self, thread: OwnThread[Ready, Computed]) -> None:
         while True:
             while self._given and self.desk.late is not None:
                 await self._news.wait()
             due = await self._due()
             self._given += 1
-            thread.put(due)
+            thread.put(Ready(due.batch, self._executor.prepare(due.batch, due.drafts)))
 
     async def _enqueue(self) -> None:
         limiter = anyio.CapacityLimiter(1)
@@ -230,12 +230,19 @@ class Worker(Actor[WorkerMessage]):
         share = self.config.draft_wait
         return (DRAFT_WAIT if share is None else share) * self._step_s
 
-    def _step(self, due: Due) -> Done:
-        return self._finish(self.submit(due))
+    def _step(self, ready: Ready) -> Computed:
+        return Computed(ready.batch, ready.submit(), self._clock.end())
 
     def _finish(self, running: Running) -> Done:
         outcome = running.ticket.wait()
         return Done(running.batch, outcome, self._clock.end())
+
+
+class Ready(NamedTuple):
+    """A step that lacks nothing but the device."""
+
+    batch: Batch
+    submit: Prepared
 
 
 class Running(NamedTuple):
@@ -243,6 +250,14 @@ class Running(NamedTuple):
 
     batch: Batch
     ticket: Ticket
+
+
+class Computed(NamedTuple):
+    """A step that has been computed, whose tokens nobody has read."""
+
+    batch: Batch
+    ticket: Ticket
+    times: Times
 
 
 class Done(NamedTuple):

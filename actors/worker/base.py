@@ -63,8 +63,12 @@ class Ticket(Protocol):
     """A step that was submitted and whose tokens may not be readable yet."""
 
     def wait(self) -> Outcome:
-        """Block until the tokens are readable. Called once, in order of submission."""
+        """Block until the tokens are readable. Called once, in order of submission, in any thread."""
         ...
+
+
+Prepared = Callable[[], Ticket]
+"""Submits the step that it was made for."""
 
 
 class Executor(ABC):
@@ -98,6 +102,20 @@ class Executor(ABC):
         A row samples at each of its drafts, up to the first that differs from its sample, and behind
         them; what follows a rejected draft is as if it had never been computed.
         """
+
+    def prepare(self, batch: Batch, drafts: RowDrafts | None = None) -> Prepared:
+        """Do for a step what needs no device, perhaps beside an earlier step; the call of what is
+        returned does the rest of `submit`, and the `reset` before an epoch's first step.
+
+        Called in the order of steps, in a thread of its own choice but one at a time.
+        """
+
+        def submit() -> Ticket:
+            if batch.step == 0:
+                self.reset()
+            return self.submit(batch, drafts)
+
+        return submit
 
     @abstractmethod
     def reset(self) -> None:

@@ -2,37 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Callable
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from optimist.actors.config import WorkerConfig
-from optimist.actors.worker.base import Executor, Limits, Outcome, Progress, RowDrafts
+from optimist.actors.worker.base import Executor, Limits, Outcome, Prepared, Progress, RowDrafts
 from optimist.actors.worker.limits import draft_layers, limits_of
 from optimist.actors.worker.native_rows import choice_of, outcome, planned
 from optimist.actors.worker.processors import processors
-from optimist.actors.worker.prompt_scores import PromptWishes, prompt_scores
+from optimist.actors.worker.prompt_scores import Asked, PromptWishes, prompt_scores
 from optimist.actors.worker.slot_book import SlotBook
 from optimist.kernels.native.device import NativeDevice, NativeError
-from optimist.kernels.native.shapes import Rows
+from optimist.kernels.native.shapes import Chosen, Ints, Rows
 from optimist.messages.base import ints
 from optimist.messages.batches import Batch
 from optimist.messages.errors import ConfigError, MessageError
 from optimist.messages.results import PromptScores
+from optimist.messages.slots import OpenedSlot
 from optimist.models.native import Sizes, block_bytes, load_device, unsupported
 from optimist.models.quantisation import Formats
 from optimist.models.source import open_source
 
 
-class NativeTicket:
-    """A step that has been computed."""
+class Step(NamedTuple):
+    """What was computed. asked: alternatives of each row that sampled, [S]."""
 
-    def __init__(self, outcome: Outcome) -> None:
-        self._outcome = outcome
+    batch: Batch
+    rows: Rows
+    chosen: Chosen
+    asked: Ints
+
+
+class NativeTicket:
+    """A step that has been computed. held: drafts that each row has for the next one, None for the host's."""
+
+    def __init__(self, step: Step, prompt: PromptScores | None, held: int | None) -> None:
+        self._step, self._prompt, self._held = step, prompt, held
 
     def wait(self) -> Outcome:
         """What the step produced."""
-        return self._outcome
+        found = outcome(*self._step)
+        if self._held is not None:
+            found = found._replace(drafts_held=np.full_like(found.token_counts, self._held))
+        return found if self._prompt is None else found._replace(prompt=self._prompt)
+
+
+class _Moves(NamedTuple):
+    """What changes in the slots before a step. entries: of the block table."""
+
+    opened: tuple[OpenedSlot, ...]
+    entries: tuple[Ints, Ints, Ints]
+    fresh: bool
 
 
 class NativeExecutor(Executor):
@@ -45,6 +67,7 @@ class NativeExecutor(Executor):
     def __init__(self, device: NativeDevice, limits: Limits, draft_layers: int = 0) -> None:
         self.limits: Limits = limits
         self._layers = draft_layers
+        self._held = limits.max_model_len if draft_layers else None
         self._device = device
         self._book = SlotBook(limits)
         self._wishes = PromptWishes()
@@ -90,25 +113,37 @@ class NativeExecutor(Executor):
         """Compute a step. Raises MessageError, before any device state changes for its rows, when
         the batch contradicts what the slots hold.
         """
-        vocab_size, itself = self.limits.vocab_size, self._layers > 0
-        rows, needed = planned(batch, drafts, vocab_size, itself=itself)
-        self._move(batch)
+        return self._prepare(batch, drafts, fresh=False)()
+
+    def prepare(self, batch: Batch, drafts: RowDrafts | None = None) -> Prepared:
+        """All but the step itself. Raises MessageError as `submit` does."""
+        fresh = batch.step == 0
+        if fresh:
+            self._book.reset()
+        return self._prepare(batch, drafts, fresh=fresh)
+
+    def _prepare(
+        self, batch: Batch, drafts: RowDrafts | None, *, fresh: bool
+    ) -> Callable[[], NativeTicket]:
+        rows, needed = planned(batch, drafts, self.limits.vocab_size, itself=self._layers > 0)
+        moves = _Moves(batch.opened, self._move(batch), fresh)
         blocks, longest = -(-needed // self.limits.block_size), int(needed.max(initial=0))
         self._book.check_rows(rows.slots, ints(batch.generations), longest, blocks)
         asked = self._alternatives[rows.slots[rows.samples != 0]]
-        try:
-            if itself:
-                wanting = np.flatnonzero(rows.drafts)
-                self._device.draft(rows.slots[wanting], rows.drafts[wanting], self._layers)
-            chosen = self._device.step(rows, max(0, int(asked.max(initial=0))))
-            prompt = self._told(batch, rows)
-        except NativeError as error:
-            raise MessageError(str(error)) from None
-        found = outcome(batch, rows, chosen, asked)._replace(prompt=prompt)
-        if itself:
-            held = np.full_like(chosen.counts, self.limits.max_model_len)
-            found = found._replace(drafts_held=held)
-        return NativeTicket(found)
+        most, wished = max(0, int(asked.max(initial=0))), self._wished(batch, rows)
+
+        def step() -> NativeTicket:
+            try:
+                self._apply(moves)
+                if self._layers:
+                    self._draft(rows)
+                chosen = self._device.step(rows, most)
+                told = None if wished is None else self._told(wished)
+            except NativeError as error:
+                raise MessageError(str(error)) from None
+            return NativeTicket(Step(batch, rows, chosen, asked), told, self._held)
+
+        return step
 
     def reset(self) -> None:
         """Forget every slot; the block table is at version 0 again."""
@@ -119,25 +154,37 @@ class NativeExecutor(Executor):
         """Give up weights and cache. Nothing may be called after it."""
         self._device.close()
 
-    def _told(self, batch: Batch, rows: Rows) -> PromptScores | None:
-        """Of tokens of prompts, what was asked for."""
+    def _draft(self, rows: Rows) -> None:
+        wanting = np.flatnonzero(rows.drafts)
+        self._device.draft(rows.slots[wanting], rows.drafts[wanting], self._layers)
+
+    def _wished(self, batch: Batch, rows: Rows) -> Asked | None:
+        """What is to be told of tokens of prompts."""
         if not self._wishes:
             return None
         offsets = np.concatenate(([0], rows.queries.cumsum())).astype(np.int32)
-        if (asked := self._wishes.asked(batch, offsets)) is None:
-            return None
+        return self._wishes.asked(batch, offsets)
+
+    def _told(self, asked: Asked) -> PromptScores:
         places = asked.places.astype(np.int32)
         found = self._device.score(places, asked.ids, int(asked.alternatives.max()))
         return prompt_scores(asked, *found)
 
-    def _move(self, batch: Batch) -> None:
+    def _move(self, batch: Batch) -> tuple[Ints, Ints, Ints]:
+        """Who leaves and comes, as the host knows it. Returns what is new in the block table."""
         self._wishes.move(batch)
         self._book.close_slots(batch.closed)
         for opened in batch.opened:
             self._book.open_slot(opened)
+            self._alternatives[opened.slot] = opened.sampling.logprobs
+        return self._book.entries(batch.blocks)
+
+    def _apply(self, moves: _Moves) -> None:
+        """The same on the device."""
+        if moves.fresh:
+            self._device.reset()
+        for opened in moves.opened:
             ids = ints(opened.token_ids)
             self._device.open_slot(opened.slot, ids, opened.cached_len, choice_of(opened))
-            self._alternatives[opened.slot] = opened.sampling.logprobs
-        slots, columns, blocks = self._book.entries(batch.blocks)
-        if slots.size:
-            self._device.set_blocks(slots, columns, blocks)
+        if moves.entries[0].size:
+            self._device.set_blocks(*moves.entries)

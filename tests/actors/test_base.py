@@ -40,6 +40,44 @@ class Waiting(Actor[Stop]):
         return self._waits.pop(0)
 
 
+class Eager(Actor[Stop]):
+    """Takes messages in their sender's turn. Fails at the one with this incarnation."""
+
+    name: ClassVar[str] = "eager"
+    accepts: ClassVar[tuple[type[ActorMessage], ...]] = (Stop,)
+    emits: ClassVar[tuple[tuple[str, type[ActorMessage]], ...]] = ()
+    eager: ClassVar[bool] = True
+
+    def __init__(self, fail_at: int) -> None:
+        super().__init__(1)
+        self.received: list[int] = []
+        self._fail_at = fail_at
+
+    def receive(self, message: Stop) -> None:
+        if message.incarnation == self._fail_at:
+            raise RuntimeError("not this one")
+        self.received.append(message.incarnation)
+
+
+async def test_an_eager_actor_takes_a_message_while_it_is_sent_and_fails_by_itself() -> None:
+    actor, inbox = Eager(fail_at=3), Mailbox((Stop,))
+    seen: list[list[int]] = []
+
+    async def send() -> None:
+        await anyio.wait_all_tasks_blocked()
+        for number in range(5):
+            inbox.ref().send(Stop(incarnation=number))
+            seen.append(list(actor.received))
+
+    inbox.ref().send(Stop(incarnation=9))
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(send)
+            with pytest.raises(RuntimeError, match="not this one"):
+                await actor.run(inbox)
+    assert seen == [[9, 0], [9, 0, 1], [9, 0, 1, 2], [9, 0, 1, 2], [9, 0, 1, 2]]
+
+
 async def _run(actor: Waiting, messages: int) -> None:
     """Until it has had all its turns. The messages come one by one, each while it waits."""
     inbox = Mailbox((Stop,))

@@ -45,6 +45,23 @@ async def test_a_joint_inbox_keeps_the_order_of_each_sender(links: Links, socket
     assert got == {"near": list(range(500)), "far": list(range(500))}
 
 
+async def test_what_is_sent_near_by_is_taken_at_once_and_what_comes_from_afar_is_received(
+    links: Links, sockets: Path
+) -> None:
+    inbox = JointInbox(PullInbox(links, ipc(sockets, "a"), (Beat,)), (Beat,))
+    far = PushRef(links, ipc(sockets, "a"), (Beat,))
+    taken: list[Beat] = []
+    inbox.at_once(taken.append)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(inbox.wait)
+            await anyio.wait_all_tasks_blocked()
+            inbox.ref().send(beat(1))
+            assert taken == [beat(1)]
+            far.send(beat(2))
+    assert inbox.receive_nowait() == beat(2) and taken == [beat(1)]
+
+
 @pytest.mark.parametrize("source", ["near", "far"])
 async def test_a_parked_joint_inbox_is_woken_from_both_sides(
     links: Links, sockets: Path, source: str

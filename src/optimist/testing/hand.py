@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from optimist.actors.worker.base import Executor, Outcome, Ticket
+from optimist.actors.worker.base import Executor, Outcome, Prepared, Ticket
 from optimist.messages.base import EMPTY, column
 from optimist.messages.batches import ExactBatch
 from optimist.messages.lengths import ExactSeqLens
@@ -72,6 +72,13 @@ class Hand:
 
     def submit(self, rows: Sequence[Row]) -> Ticket:
         """Submit the next step: decode rows first."""
+        return self.executor.submit(self._batch(rows))
+
+    def prepare(self, rows: Sequence[Row]) -> Prepared:
+        """Prepare the next step; the call of what is returned submits it."""
+        return self.executor.prepare(self._batch(rows))
+
+    def _batch(self, rows: Sequence[Row]) -> ExactBatch:
         rows = sorted(rows, key=lambda row: not row.decode)
         samples = [self._advance(row) for row in rows]
         batch = ExactBatch(
@@ -93,7 +100,7 @@ class Hand:
         )
         self.step += 1
         self._opened, self._closed, self._entries = [], [], []
-        return self.executor.submit(batch)
+        return batch
 
     def run(self, rows: Sequence[Row]) -> dict[int, int]:
         """Run the next step: the tokens sampled, by slot."""

@@ -53,6 +53,29 @@ def test_a_step_is_submitted_before_the_last_one_is_read(scene: Scene) -> None:
     assert [tokens_by_slot(t.wait())[0] for t in tickets] == scene.greedy(scene.other, 5)
 
 
+def test_steps_are_prepared_before_those_ahead_of_them_run(scene: Scene) -> None:
+    hand = Hand(scene.make())
+    hand.open(0, scene.other, scene.blocks(len(scene.other) + 5))
+    prepared = [hand.prepare([Row(0, len(scene.other))])]
+    prepared += [hand.prepare([Row(0, 1, decode=True)]) for _ in range(4)]
+    sampled = [tokens_by_slot(submit().wait())[0] for submit in prepared]
+    assert sampled == scene.greedy(scene.other, 5)
+
+
+def test_the_first_step_of_an_epoch_is_prepared_before_the_last_one_of_the_old_runs(
+    scene: Scene,
+) -> None:
+    device = scene.make()
+    old, new = Hand(device), Hand(device)
+    old.open(0, scene.prompt, scene.blocks(len(scene.prompt)))
+    last = old.prepare([Row(0, len(scene.prompt))])
+    new.open(0, scene.other, scene.blocks(len(scene.other) + 2))
+    first = new.prepare([Row(0, len(scene.other))])
+    second = new.prepare([Row(0, 1, decode=True)])
+    drawn = [tokens_by_slot(submit().wait())[0] for submit in (last, first, second)]
+    assert drawn == scene.greedy(scene.prompt, 1) + scene.greedy(scene.other, 2)
+
+
 def test_a_slot_is_taken_over_by_the_next_request(scene: Scene) -> None:
     hand = Hand(scene.make())
     hand.open(0, scene.prompt, scene.blocks(len(scene.prompt) + 4))
