@@ -16,6 +16,7 @@ from optimist.kernels import (
     verify,
 )
 from optimist.kernels.contract import Kernels
+from optimist.kernels.paged_attention import sdpa
 from optimist.kernels.triton_interpreter import interpret, missing, quiet
 from optimist.messages.errors import ConfigError
 
@@ -40,6 +41,14 @@ TORCH = Kernels(
     block=verify.block,
     ngram=ngram.ngram,
 )
+
+SDPA = TORCH._replace(paged_attention=sdpa.paged_attention)
+"""TORCH for a GPU"""
+
+
+def torch_kernels(device: str) -> Kernels:
+    """The operators in torch, for a device such as `cpu` or `cuda:0`."""
+    return TORCH if device == "cpu" else SDPA
 
 
 def triton_kernels(device: str, *, quant: str = "none", kv_dtype: str = "auto") -> Kernels:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import sys
 from importlib.util import find_spec
 from types import SimpleNamespace
@@ -19,12 +20,26 @@ from optimist.messages.errors import ConfigError
 
 SWITCH = "TRITON_INTERPRET"
 
+COMPILERS = ("gcc", "clang")
+"""of which Triton takes one, unless CC names another"""
+
 
 def missing() -> str:
     """Why there is no Triton here, or nothing."""
     if find_spec("triton") is not None:
         return ""
     return "triton is not installed: pip install 'optimist[gpu]'"
+
+
+def cannot_compile() -> str:
+    """Why Triton's kernels cannot be compiled for a GPU here, or nothing."""
+    if why := missing():
+        return why
+    named = os.environ.get("CC")
+    if any(shutil.which(one) for one in ((named,) if named else COMPILERS)):
+        return ""
+    wanted = f"CC names {named!r}, which is not there" if named else "found none of gcc and clang"
+    return f"triton needs a C compiler to launch kernels: {wanted}"
 
 
 def interpret() -> None:

@@ -43,7 +43,8 @@ def executor_path(config: WorkerConfig) -> str:
             raise ConfigError(f"worker.executor: {why}")
         return NATIVE
     if name == "triton":
-        if why := triton_interpreter.missing():
+        look = triton_interpreter.missing if device == "cpu" else triton_interpreter.cannot_compile
+        if why := look():
             raise ConfigError(f"worker.executor: {why}, or use torch")
         return TRITON
     return TORCH
@@ -51,7 +52,12 @@ def executor_path(config: WorkerConfig) -> str:
 
 def _fastest(config: WorkerConfig, device: str) -> str:
     if device != "cpu":
-        return gpus.kernels_for(device, gpus.found(), triton_interpreter.missing())[0]
+        chosen, reason = gpus.kernels_for(device, gpus.found(), triton_interpreter.cannot_compile())
+        if chosen == "torch":
+            _log.warning(
+                "%s computes with torch and its attention, more slowly: %s", device, reason
+            )
+        return chosen
     why = native_lacks(config)
     if why and not missing():
         _log.warning("torch computes here, more slowly than the native library: native and %s", why)

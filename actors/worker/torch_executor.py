@@ -27,7 +27,7 @@ from optimist.actors.worker.torch_rows import Rows, blocks_needed, longest, rows
 from optimist.actors.worker.torch_sampling import SamplingState
 from optimist.actors.worker.torch_state import SlotState
 from optimist.actors.worker.torch_step import StepInput, step_input
-from optimist.kernels.choice import TORCH
+from optimist.kernels.choice import torch_kernels
 from optimist.kernels.contract import Kernels
 from optimist.kernels.device import Device, device_of, upload
 from optimist.kernels.gpus import chosen_device
@@ -123,7 +123,7 @@ class TorchExecutor(Executor):
     @staticmethod
     def choose_kernels(config: WorkerConfig, device: str) -> Kernels:
         """The operators that models are loaded for. Raises ConfigError where there are none."""
-        return TORCH
+        return torch_kernels(device)
 
     def _captured(self, config: WorkerConfig, progress: Progress) -> StepGraphs | None:
         """Graphs, where the device gains by them and its kernels read nothing of the host's."""

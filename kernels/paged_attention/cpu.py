@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor
 
 from optimist.kernels.paged_attention.groups import Group, Tile
+
+Attend = Callable[[Tensor, Tensor, Tensor, Tile], Tensor]
+"""(queries, keys, values, tile): of a tile's query tokens, [rows * queries, H, D]"""
 
 
 def paged_attention(
@@ -20,14 +26,19 @@ def paged_attention(
 
     q: [T, H, D], may be strided. cache: of one layer, [2G, blocks + 2, P, D]. Returns [T, H, D].
     """
+    return over_groups(q, cache, groups, partial(_attend, scale=scale, softcap=softcap))
+
+
+def over_groups(q: Tensor, cache: Tensor, groups: tuple[Group, ...], attend: Attend) -> Tensor:
+    """What `attend` says of the query tokens of each tile, [T, H, D]; zeros for padding."""
     if len(groups) == 1 and len(groups[0].tiles) == 1 and _covers(groups[0].tiles[0], q.shape[0]):
         keys, values = _gather(cache, groups[0])
-        return _attend(q, keys, values, groups[0].tiles[0], scale, softcap)
+        return attend(q, keys, values, groups[0].tiles[0])
     out = torch.zeros(q.shape, dtype=q.dtype, device=q.device)
     for group in groups:
         keys, values = _gather(cache, group)
         for tile in group.tiles:
-            out[tile.tokens] = _attend(q[tile.tokens], keys, values, tile, scale, softcap)
+            out[tile.tokens] = attend(q[tile.tokens], keys, values, tile)
     return out
 
 
@@ -45,7 +56,7 @@ def _gather(cache: Tensor, group: Group) -> tuple[Tensor, Tensor]:
 
 
 def _attend(
-    q: Tensor, keys: Tensor, values: Tensor, tile: Tile, scale: float, softcap: float | None
+    q: Tensor, keys: Tensor, values: Tensor, tile: Tile, *, scale: float, softcap: float | None
 ) -> Tensor:
     rows, queries, columns = tile.mask.shape[0], tile.queries, tile.columns
     heads, dim = q.shape[1:]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 import pytest
 
+from optimist.actors.config import WorkerConfig
+from optimist.actors.worker.chosen import TORCH, TRITON, executor_path
 from optimist.cli.doctor import examine
 from optimist.kernels import gpus, triton_interpreter
+from optimist.kernels.choice import TORCH as TORCH_KERNELS
+from optimist.kernels.choice import torch_kernels
 from optimist.kernels.gpus import Gpus, chosen_device, device_named, kernels_for, visible_devices
+from optimist.kernels.paged_attention import sdpa
 from optimist.messages.errors import ConfigError
 
 TWO = Gpus(("Small", "Large"), ((7, 5), (9, 0)))
@@ -104,10 +110,52 @@ def test_what_torch_sees_is_what_is_found() -> None:
 
 
 @pytest.mark.parametrize(
+    ("there", "variable", "why"),
+    [
+        ({"gcc"}, "", ""),
+        ({"clang"}, "", ""),
+        (set(), "", "triton needs a C compiler .*none of gcc and clang"),
+        ({"gcc"}, "/opt/cc", "CC names '/opt/cc', which is not there"),
+        ({"/opt/cc"}, "/opt/cc", ""),
+    ],
+)
+def test_triton_compiles_where_there_is_a_compiler(
+    there: set[str], variable: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", variable)
+    monkeypatch.setattr(
+        "optimist.kernels.triton_interpreter.shutil.which",
+        lambda name: name if name in there else None,
+    )
+    said = triton_interpreter.cannot_compile()
+    assert re.search(why, said) if why else not said
+
+
+def test_a_gpu_without_triton_computes_with_torch_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(gpus, "found", lambda: TWO)
+    assert executor_path(WorkerConfig()) == TORCH
+    assert "cuda:0 computes with torch and its attention, more slowly: Triton's need" in caplog.text
+    caplog.clear()
+    assert executor_path(WorkerConfig(device="cuda:1")) == TRITON
+    assert not caplog.text
+    monkeypatch.setattr(triton_interpreter, "cannot_compile", lambda: "no compiler")
+    assert executor_path(WorkerConfig(device="cuda:1")) == TORCH
+    with pytest.raises(ConfigError, match=r"worker\.executor: no compiler, or use torch"):
+        executor_path(WorkerConfig(device="cuda:1", executor="triton"))
+
+
+def test_torch_attends_on_a_gpu_by_its_own_operator() -> None:
+    assert torch_kernels("cpu") is TORCH_KERNELS
+    assert torch_kernels("cuda:1").paged_attention is sdpa.paged_attention
+
+
+@pytest.mark.parametrize(
     ("missing", "says"),
     [
         ("", "cuda:1 Large; triton's kernels: capability 9.0"),
-        ("no triton", "cuda:1 Large; torch's kernels: no triton"),
+        ("no triton", "cuda:1 Large; torch's kernels, attention by its SDPA: no triton"),
     ],
 )
 def test_doctor_says_which_device_and_whose_kernels(
@@ -115,5 +163,5 @@ def test_doctor_says_which_device_and_whose_kernels(
 ) -> None:
     monkeypatch.setattr(gpus, "chosen_device", lambda option: "cuda:1")
     monkeypatch.setattr(gpus, "found", lambda: TWO)
-    monkeypatch.setattr(triton_interpreter, "missing", lambda: missing)
+    monkeypatch.setattr(triton_interpreter, "cannot_compile", lambda: missing)
     assert says in [finding.says for finding in examine() if finding.what == "device"]

@@ -8,7 +8,7 @@ from paged_rows import Paged, Shape, optimistic, paged
 
 from optimist.kernels import kv_cache
 from optimist.kernels.metadata import Metadata
-from optimist.kernels.paged_attention import CARD, paged_attention, prepare
+from optimist.kernels.paged_attention import CARD, paged_attention, prepare, sdpa
 from optimist.kernels.sync_check import checked_step
 
 ROWS = {
@@ -27,13 +27,17 @@ ROWS = {
 }
 
 
+VERSIONS = (paged_attention, sdpa.paged_attention)
+
+
 def run(case: Paged, metadata: Metadata, *, window: int | None, softcap: float | None) -> None:
     groups = prepare(metadata, case.cache, dtype=case.q.dtype, window=window)
-    got = paged_attention(case.q, case.cache, groups, scale=0.3, softcap=softcap)
     want = CARD.reference(
         case.q, case.cache, case.metadata, scale=0.3, window=window, softcap=softcap
     )
-    CARD.assert_near(got, want)
+    for version in VERSIONS:
+        got = version(case.q, case.cache, groups, scale=0.3, softcap=softcap)
+        CARD.assert_near(got, want)
 
 
 @pytest.mark.parametrize("window", [None, 1, 6], ids=["full", "window 1", "window 6"])
@@ -109,7 +113,8 @@ def test_nothing_is_read_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
         for window in (None, 5):
             with checked_step():
                 groups = prepare(metadata, case.cache, dtype=case.q.dtype, window=window)
-                paged_attention(case.q, case.cache, groups, scale=0.3)
+                for version in VERSIONS:
+                    version(case.q, case.cache, groups, scale=0.3)
 
 
 @pytest.mark.parametrize("window", [None, 4])

@@ -53,13 +53,17 @@ def _sdpa(q: Tensor, cache: Tensor, metadata: Metadata, scale: float) -> Callabl
             low, high = offsets[row], offsets[row + 1]
             blocks = metadata.block_table[row, : -(-length // BLOCK)].long()
             kv = cache.index_select(1, blocks).flatten(1, 2)[:, :length]
-            at = torch.arange(length - (high - low), length, device=q.device)
+            query = high - low
+            at = torch.arange(length - query, length, device=q.device)
             seen = torch.arange(length, device=q.device) <= at[:, None]
+            # Without a mask torch may take its fastest kernel.
+            plain = query in (1, length)
             y = F.scaled_dot_product_attention(
                 q[low:high].transpose(0, 1)[None],
                 kv[None, :half],
                 kv[None, half:],
-                attn_mask=seen,
+                attn_mask=None if plain else seen,
+                is_causal=plain and query > 1,
                 scale=scale,
                 enable_gqa=True,
             )

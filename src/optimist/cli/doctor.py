@@ -123,7 +123,7 @@ def _device() -> Finding:
     from optimist.actors.contract import TORCH_ALONE
     from optimist.kernels import gpus
     from optimist.kernels.native.library import missing
-    from optimist.kernels.triton_interpreter import missing as triton_missing
+    from optimist.kernels.triton_interpreter import cannot_compile
 
     try:
         device, seen = gpus.chosen_device("auto"), gpus.found()
@@ -134,9 +134,10 @@ def _device() -> Finding:
         if not missing():
             whose = f"the native library's kernels; torch's with {TORCH_ALONE}"
         return Finding("device", True, f"cpu, no GPU is visible; {whose}")
-    whose, why = gpus.kernels_for(device, seen, triton_missing())
+    whose, why = gpus.kernels_for(device, seen, cannot_compile())
     name = seen.names[int(device.partition(":")[2])]
-    return Finding("device", True, f"{device} {name}; {whose}'s kernels: {why}")
+    what = "triton's kernels" if whose == "triton" else "torch's kernels, attention by its SDPA"
+    return Finding("device", True, f"{device} {name}; {what}: {why}")
 
 
 def _model() -> str:

@@ -15,7 +15,7 @@ from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Progress, RowDrafts
 from optimist.actors.worker.torch_executor import TorchExecutor, unheard
 from optimist.actors.worker.torch_result import TorchTicket
-from optimist.kernels.choice import TORCH, triton_kernels
+from optimist.kernels.choice import TORCH, torch_kernels, triton_kernels
 from optimist.kernels.contract import Kernels
 from optimist.kernels.device import Gpu
 from optimist.kernels.triton_common import recorded
@@ -99,7 +99,7 @@ class Drafting(TorchExecutor):
 def test_every_tensor_of_a_step_is_on_the_gpu(
     kernels: str, verify: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chosen = TORCH if kernels == "torch" else triton_kernels(HERE)
+    chosen = torch_kernels("cuda:0") if kernels == "torch" else triton_kernels(HERE)
     with absent_gpu(monkeypatch), recorded() as launches:
         if verify == "sample":
             afternoon(Hand(executor(chosen, graphs=False)))
