@@ -139,9 +139,15 @@ def rows(slots: Sequence[int], queries: Sequence[int]) -> Rows:
     return Rows(ints(*slots), ints(*queries), unknown, none, none, ints())
 
 
-def exact_logits(config: ModelConfig, ids: Sequence[int], seed: int = 0) -> NDArray[np.float64]:
-    """Logits behind every token of a text, [T, V], from torch in float64."""
-    network = Llama(config, _Taken(random_weights(config, seed)), torch.float64)
+def exact_logits(
+    config: ModelConfig,
+    ids: Sequence[int],
+    seed: int = 0,
+    weights: dict[str, Floats] | None = None,
+) -> NDArray[np.float64]:
+    """Logits behind every token of a text, [T, V], from torch in float64. weights: None draws them."""
+    weights = random_weights(config, seed) if weights is None else weights
+    network = Llama(config, _Taken(weights), torch.float64)
     tokens, blocks = len(ids), -(-len(ids) // BLOCK)
     cache = network.allocate_cache(blocks, BLOCK)
     cache.zero_()
