@@ -71,10 +71,11 @@ class _Rows(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
 
 class Accepted(_Rows, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """Worker to proposer, after a step: the tokens accepted in it. May be dropped.
+    """Worker to proposer, after a step: tokens accepted in it and, if it was not told, before it.
 
-    starts: tokens of the request that were known before these, [N]: history, so that a proposer sees
-    that it missed some. wanted: drafts that the next batch has room for on the row, [N].
+    May be dropped. starts: tokens of the request that were known before these, [N]: history, so that a
+    proposer sees that it missed some. wanted: drafts that the next batch has room for on the row, [N]; a
+    row that wants none is told of now and then.
     """
 
     starts: Column = EMPTY

@@ -166,7 +166,10 @@ class ProposerActor(Actor[ProposerMessage]):
         for row, wanted in _rows(message):
             if (news := self._ledger.accepts(row)) is not None:
                 self._guard.accepted(row.slot, row.generation, news)
-                self._answers.want(row.slot, row.step, wanted)
+                if wanted:
+                    self._answers.want(row.slot, row.step, wanted)
+                else:
+                    self._answers.drop(row.slot)
 
     def _advance(self, epoch: int) -> bool:
         """See the epoch of a message. False when it is over."""

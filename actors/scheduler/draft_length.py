@@ -30,7 +30,7 @@ PROBING = 0.01
 TOGETHER = 4
 """steps of which one is for probes: a step waits for drafts once, for many rows or for one"""
 
-SELDOM = 8
+SELDOM = 16
 """steps of which at least one is for a row whose proposer has had nothing to say"""
 
 
@@ -64,12 +64,15 @@ class DraftLength:
         A row whose proposer had none says nothing of acceptance; but it is asked half as often, down to
         once in SELDOM steps, since asking takes time too.
         """
+        some = drafted > 0
+        if not some.any() and (room is None or not room.any()):
+            return
         self._acceptance.settle(rows, drafted, accepted)
         if room is not None:
             none = rows[(room > 0) & (drafted == 0)]
             self._every[none] = np.minimum(2 * self._every[none], SELDOM)
-        self._every[rows[drafted > 0]] = 1
-        tried, right = rows[drafted > 0], rows[accepted > 0]
+        tried, right = rows[some], rows[accepted > 0]
+        self._every[tried] = 1
         self._idle[tried] = 0
         self._pause[tried] = np.minimum(2 * self._pause[tried], LONGEST_PAUSE)
         self._pause[right] = FIRST_PAUSE

@@ -88,17 +88,19 @@ class Settlement:
     def _learn(self, length: DraftLength, flight: Flight, news: Brought, step_us: int) -> None:
         """Correct what was planned as if every draft were right, and remember which were."""
         slots, rows, accepted = self._epoch.slots, news.slots, news.counts - 1
-        slots.computed[rows] -= news.planned - accepted
-        slots.drafted[rows] += news.run
-        slots.accepted[rows] += accepted
         slots.held[rows] = news.held
-        length.settle(rows, news.run, accepted, news.planned)
-        # bound, exact on prefill rows: query tokens of the step, for its cost
-        chunks = int(flight.plan.prefill.seq_lens.total()) - int(
-            ints(flight.plan.prefill.starts).sum()
-        )
-        decodes = len(flight.slots) - len(flight.prefill)
-        length.ran(chunks + decodes + int(news.run.sum()), step_us)
+        queries = len(flight.slots) - len(flight.prefill)
+        if news.planned.any():
+            slots.computed[rows] -= news.planned - accepted
+            slots.drafted[rows] += news.run
+            slots.accepted[rows] += accepted
+            length.settle(rows, news.run, accepted, news.planned)
+            queries += int(news.run.sum())
+        if flight.prefill.size:
+            prefill = flight.plan.prefill
+            # bound, exact on prefill rows: query tokens of the step, for its cost
+            queries += int(prefill.seq_lens.total()) - int(ints(prefill.starts).sum())
+        length.ran(queries, step_us)
 
     def _deliver(self, news: Brought, result: StepResult) -> list[Tokens | Retired]:
         slots = self._epoch.slots

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +18,8 @@ ALONG = 0.25
 WILD = 4.0
 """a step is not believed to take more than this times what was known, nor less than its inverse"""
 
+_WILDEST = math.log(WILD)
+
 DOUBLE = 16.0
 """tokens that double the cost of a step, before there is a measurement"""
 
@@ -27,19 +31,18 @@ class StepCost:
         self._sizes: Costs = np.zeros(0)
         self._logs: Costs = np.zeros(0)
         self._seen: Costs = np.zeros(0)
+        self._places: dict[int, int] = {}
 
     def ran(self, tokens: int, step_us: int) -> None:
         """A step of so many query tokens took so many microseconds. One that says 0 was not timed."""
         if tokens < 1 or step_us < 1:
             return
-        size, log = _class_of(tokens), float(np.log(step_us))
-        at = int(np.searchsorted(self._sizes, size))
-        if at == len(self._sizes) or self._sizes[at] != size:
-            self._sizes = np.insert(self._sizes, at, size)
-            self._logs, self._seen = np.insert(self._logs, at, log), np.insert(self._seen, at, 0)
-        change = float(np.clip(log - self._logs[at], -np.log(WILD), np.log(WILD)))
+        log = math.log(step_us)
+        if (at := self._places.get(tokens)) is None:
+            at = self._place(tokens, log)
+        change = min(max(log - float(self._logs[at]), -_WILDEST), _WILDEST)
         self._seen[at] += 1
-        weight = max(1 / self._seen[at], NEWEST)
+        weight = max(1 / float(self._seen[at]), NEWEST)
         self._logs += ALONG * NEWEST * change
         self._logs[at] += (weight - ALONG * NEWEST) * change
 
@@ -52,6 +55,17 @@ class StepCost:
         logs = self._logs - np.log1p(self._sizes / DOUBLE)
         cost: Costs = shape * np.exp(np.interp(np.log(tokens), np.log(self._sizes), logs))
         return np.maximum.accumulate(cost)
+
+    def _place(self, tokens: int, log: float) -> int:
+        """Where the class of such steps is; a new one begins with this one."""
+        size = _class_of(tokens)
+        at = int(np.searchsorted(self._sizes, size))
+        if at == len(self._sizes) or self._sizes[at] != size:
+            self._sizes = np.insert(self._sizes, at, size)
+            self._logs, self._seen = np.insert(self._logs, at, log), np.insert(self._seen, at, 0)
+            self._places.clear()
+        self._places[tokens] = at
+        return at
 
 
 def _class_of(tokens: int) -> float:

@@ -83,7 +83,6 @@ class Worker(Actor[WorkerMessage]):
         """a step is on the device, or has ended"""
         self._clock = DeviceClock()
         self._step_s = FIRST_STEP_S
-        self._given = 0
 
     @property
     def busy_since(self) -> float | None:
@@ -154,7 +153,7 @@ class Worker(Actor[WorkerMessage]):
         return verdict is Verdict.RUN
 
     async def _compute(self) -> None:
-        """Give a thread of its own the next batch while it computes one, unless drafts may come.
+        """Give a thread of its own the next batch while it computes one, unless that has drafts to come.
 
         What needs no device is done here, beside the step before and the one behind.
         """
@@ -166,18 +165,12 @@ class Worker(Actor[WorkerMessage]):
                     while (done := thread.take()) is None:
                         await self._steps.wait()
                     await self._tell(Done(done.batch, done.ticket.wait(), done.times))
-                    self._given -= 1
-                    if self.desk.late is not None:
-                        self._news.beat()
         finally:
             await thread.stop()
 
     async def _give(self, thread: OwnThread[Ready, Computed]) -> None:
         while True:
-            while self._given and self.desk.late is not None:
-                await self._news.wait()
             due = await self._due()
-            self._given += 1
             thread.put(Ready(due.batch, self._executor.prepare(due.batch, due.drafts)))
 
     async def _enqueue(self) -> None:

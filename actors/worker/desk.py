@@ -69,6 +69,7 @@ class Desk:
     def put(self, batch: Batch) -> None:
         """A batch whose turn it is, behind those that wait."""
         self._batches.append(batch)
+        self._ask()
 
     def take(self, drafts: Drafts) -> None:
         """Drafts came, perhaps for what waits here."""
@@ -95,7 +96,8 @@ class Desk:
         if self.late is None:
             self._scheduler.send(result)
             return
-        self._ask(self.late, batch, outcome)
+        self.late.tell(result)
+        self._ask()
         if isinstance(batch, ExactBatch):
             self._held.append(result)
             self.report()
@@ -118,12 +120,15 @@ class Desk:
             held = column(self.late.hold(result.slots))
             self._scheduler.send(msgspec.structs.replace(result, drafts_held=held))
 
-    def _ask(self, late: LateDrafts, batch: Batch, outcome: Outcome) -> None:
+    def _ask(self) -> None:
+        """Tell the proposer what it is to be told, once it is known what the next batch has room for."""
+        if self.late is None or self._proposer is None:
+            return
         following = self._batches[0] if self._batches else None
-        accepted = late.tell(self._incarnation, batch, outcome, following)
-        if accepted is None or self._proposer is None:
+        accepted = self.late.ask(self._incarnation, following)
+        if accepted is None:
             return
         try:
             self._proposer.send(accepted)
         except MailboxFull:
-            late.lost(accepted)
+            self.late.lost(accepted)

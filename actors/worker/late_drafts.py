@@ -11,12 +11,13 @@ from collections import Counter, deque
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.actors.worker.base import Limits, Outcome, RowDrafts
+from optimist.actors.worker.base import Limits, RowDrafts
+from optimist.actors.worker.untold import Untold
 from optimist.messages.base import Column, column, ints, size
 from optimist.messages.batches import Batch, ExactBatch
 from optimist.messages.drafting import Accepted, Drafts
 from optimist.messages.errors import MessageError
-from optimist.messages.slots import OpenedSlot
+from optimist.messages.results import StepResult
 
 Ints = NDArray[np.int32]
 
@@ -25,6 +26,8 @@ EMPTY_SLOT = -1
 
 NEVER = -1
 """the step of what has not happened in this epoch"""
+
+NO_IDS: Ints = np.zeros(0, np.int32)
 
 UNANSWERED = 64
 """steps that a proposer is told of without an answer; of more it is not told, until it asks"""
@@ -50,6 +53,9 @@ class LateDrafts:
 
     _epoch: int
     _told: int
+    _said: int
+    _wishful: bool
+    """whether some slot, as far as is known, may want drafts although no batch says so"""
     _answered: int
     _asked: deque[int]
     _dead: bool = False
@@ -64,8 +70,10 @@ class LateDrafts:
 
     def lacks(self, batch: Batch) -> Lack:
         """What this batch, which comes next, waits for."""
+        if not any_of(batch.draft_counts):
+            return Lack.NOTHING
         slots = ints(batch.slots)[: batch.num_decodes][ints(batch.draft_counts) > 0]
-        if not slots.size or batch.epoch != self._epoch or isinstance(batch, ExactBatch):
+        if batch.epoch != self._epoch or isinstance(batch, ExactBatch):
             return Lack.NOTHING
         return self._lacks(int(self._sampled[slots].max()))
 
@@ -81,22 +89,14 @@ class LateDrafts:
         if batch.epoch != self._epoch:
             self._reset(batch.epoch)
         self.silent += self.lacks(batch) is Lack.DRAFTS
-        self._generation[ints(batch.closed)] = EMPTY_SLOT
-        for opened in batch.opened:
-            self._open(opened)
-        slots, room = ints(batch.slots)[: batch.num_decodes], ints(batch.draft_counts)
-        counts = np.minimum(self._count[slots], room)
-        if isinstance(batch, ExactBatch) and (counts < room).any():
-            row = int(np.flatnonzero(counts < room)[0])
-            raise MessageError(
-                f"batch.draft_counts: expected at most {counts[row]} in slot {slots[row]}, got {room[row]}"
-            )
-        ids = self._ids[slots][np.arange(self._ids.shape[1]) < counts[:, None]]
+        if batch.closed or batch.opened:
+            self._move(batch)
+        drafts = self._drafts(batch)
         sampling = sampling_slots(batch)
         self._sampled[sampling] = batch.step
         self._count[sampling] = 0
         self._final[sampling] = False
-        return RowDrafts(counts.astype(np.int32), ids)
+        return drafts
 
     def take(self, drafts: Drafts) -> None:
         """Drafts came. What is stale, of another slot or request, or no token at all is left out."""
@@ -112,32 +112,43 @@ class LateDrafts:
             if drafts.slots:
                 self._keep(drafts)
 
-    def tell(
-        self, incarnation: int, batch: Batch, outcome: Outcome, following: Batch | None
-    ) -> Accepted | None:
-        """What the proposer is to be told of a step whose tokens are known now; None: it is not told.
+    def tell(self, result: StepResult) -> None:
+        """The tokens of a step are known now."""
+        if result.epoch == self._epoch:
+            self._told = max(self._told, result.step)
+            self._untold.add(result.slots, result.token_counts, result.token_ids)
 
-        following: the batch behind it, if that is there.
+    def ask(self, incarnation: int, following: Batch | None) -> Accepted | None:
+        """What the proposer is to be told now; None: nothing. Once for each step that is told of.
+
+        It is told of slots that want drafts, and of all when many steps wait to be told.
+        following: the batch that comes next, if that is there.
         """
-        if batch.epoch != self._epoch:
+        some = following is not None and any_of(following.draft_counts)
+        if self._told <= self._said or not (some or self._wishful or self._untold.many):
             return None
-        self._told = max(self._told, batch.step)
-        slots = outcome.slots
-        starts = self._known[slots]
-        self._known[slots] += outcome.token_counts
-        if self._dead or not slots.size or len(self._asked) >= UNANSWERED:
+        if self._dead or len(self._asked) >= UNANSWERED:
+            self._untold.forget()
             return None
-        self._asked.append(batch.step)
+        wanted = self._wanted(following)
+        self._wishful = bool(wanted.any())
+        there = self._untold.waiting() & (self._generation != EMPTY_SLOT)
+        slots = np.flatnonzero(there if self._untold.many else there & (wanted > 0))
+        if not slots.size:
+            return None
+        self._said = self._told
+        self._asked.append(self._told)
+        counts, ids = self._untold.take(slots)
         return Accepted(
             incarnation=incarnation,
-            epoch=batch.epoch,
-            after_step=batch.step,
+            epoch=self._epoch,
+            after_step=self._told,
             slots=column(slots),
-            generations=column(outcome.generations),
-            counts=column(outcome.token_counts),
-            token_ids=column(outcome.token_ids),
-            starts=column(starts),
-            wanted=column(self._wanted(following)[slots]),
+            generations=column(self._generation[slots]),
+            counts=column(counts),
+            token_ids=column(ids),
+            starts=column(self._untold.known[slots] - counts),
+            wanted=column(wanted[slots]),
         )
 
     def lost(self, accepted: Accepted) -> None:
@@ -169,26 +180,58 @@ class LateDrafts:
 
     def _reset(self, epoch: int) -> None:
         self._epoch = epoch
-        self._told = self._answered = NEVER
+        self._told = self._said = self._answered = NEVER
         self._asked = deque(maxlen=UNANSWERED)
+        self._wishful = False
         self._generation: Ints = np.full(self._slots, EMPTY_SLOT, np.int32)
-        self._known: Ints = np.zeros(self._slots, np.int32)
         self._sampled: NDArray[np.int64] = np.full(self._slots, NEVER, np.int64)
+        self._untold = Untold(self._slots)
+        self._had_room: NDArray[np.bool_] = np.zeros(self._slots, np.bool_)
         self._count: Ints = np.zeros(self._slots, np.int32)
         self._ids: Ints = np.zeros((self._slots, 8), np.int32)
         self._final: NDArray[np.bool_] = np.zeros(self._slots, np.bool_)
 
-    def _open(self, opened: OpenedSlot) -> None:
-        slot = opened.slot
-        self._generation[slot], self._known[slot] = opened.generation, size(opened.token_ids)
-        self._sampled[slot], self._count[slot], self._final[slot] = NEVER, 0, False
+    def _move(self, batch: Batch) -> None:
+        """Requests leave their slots, and others come."""
+        closed = ints(batch.closed)
+        self._generation[closed] = EMPTY_SLOT
+        self._untold.close(closed)
+        for opened in batch.opened:
+            slot = opened.slot
+            self._generation[slot] = opened.generation
+            self._untold.open(slot, size(opened.token_ids))
+            self._sampled[slot], self._count[slot], self._final[slot] = NEVER, 0, False
+            self._had_room[slot] = self._wishful = True
+
+    def _drafts(self, batch: Batch) -> RowDrafts:
+        """Of its decode rows, as many as there are and there is room for."""
+        slots, room = ints(batch.slots)[: batch.num_decodes], ints(batch.draft_counts)
+        if not isinstance(batch, ExactBatch):
+            # Exact steps are planned with the drafts that there are.
+            self._had_room[slots] = room > 0
+        if not any_of(batch.draft_counts):
+            return RowDrafts(room, NO_IDS)
+        self._wishful = True
+        counts = np.minimum(self._count[slots], room)
+        if isinstance(batch, ExactBatch) and (counts < room).any():
+            row = int(np.flatnonzero(counts < room)[0])
+            raise MessageError(
+                f"batch.draft_counts: expected at most {counts[row]} in slot {slots[row]}, got {room[row]}"
+            )
+        ids = self._ids[slots][np.arange(self._ids.shape[1]) < counts[:, None]]
+        return RowDrafts(counts.astype(np.int32), ids)
 
     def _wanted(self, following: Batch | None) -> Ints:
-        """Drafts that the next step of each slot has room for, [max_slots]."""
-        wanted = np.full(self._slots, self._most, np.int32)
+        """Drafts that are wanted behind the step that was told last, [max_slots].
+
+        Of a slot that the batch does not name, as many as there can be if it had room for some last.
+        """
+        wanted = np.where(self._had_room, np.int32(self._most), np.int32(0))
         if following is not None and following.epoch == self._epoch:
             wanted[ints(following.closed)] = 0
             wanted[ints(following.slots)[: following.num_decodes]] = ints(following.draft_counts)
+        # Elsewhere the next step has begun.
+        wanted[self._sampled != self._told] = 0
         return wanted
 
     def _keep(self, drafts: Drafts) -> None:
@@ -218,10 +261,17 @@ class LateDrafts:
 
 def sampling_slots(batch: Batch) -> Ints:
     """Slots of the rows that end in a new token: decode rows, then prefill rows, [S]."""
+    slots = ints(batch.slots)
     if isinstance(batch, ExactBatch):
-        sampling: Ints = ints(batch.slots)[ints(batch.samples) == 1]
+        sampling: Ints = slots[ints(batch.samples) == 1]
         return sampling
     border = batch.num_decodes
-    slots = ints(batch.slots)
+    if not batch.prefill.slots:
+        return slots
     prefill: Ints = slots[border:][ints(batch.prefill.samples) == 1]
     return np.concatenate([slots[:border], prefill])
+
+
+def any_of(counts: Column) -> bool:
+    """Whether one of these counts is not 0."""
+    return bool(counts.strip(b"\0"))
