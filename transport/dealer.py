@@ -17,6 +17,8 @@ from optimist.transport.waker import checkpoint, running_loop
 HEARTBEAT_MS = 5_000
 RECONNECT_MS = 50
 MAX_RECONNECT_MS = 1_000
+PARTING_MS = 200
+"""for the last frames to leave"""
 
 _UP = zmq.EVENT_HANDSHAKE_SUCCEEDED
 _DOWN = zmq.EVENT_DISCONNECTED
@@ -140,14 +142,18 @@ class Dealer:
         return int(self._socket.getsockopt(zmq.FD))
 
     def close(self) -> None:
-        """Disconnect and end. What has not left is lost. May be called twice."""
+        """Disconnect and end. What was sent leaves first, if there is a connection and somebody reads.
+
+        May be called twice.
+        """
         if self._closed or self._owner.forked:
             return
         self._owner.check()
+        linger = PARTING_MS if self._up else 0
         self._closed = True
         self._up = False
         self._waker.close()
-        self._links.release(self._socket)
+        self._links.release(self._socket, linger=linger)
 
     def _renew(self) -> None:
         self._waker.close()

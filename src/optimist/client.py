@@ -14,7 +14,7 @@ from optimist.asking import Options, Prompt, ask
 from optimist.connection import Connection
 from optimist.generation import Generation
 from optimist.messages.client import Generate, ServerHello, Stats
-from optimist.messages.errors import EngineClosed, EngineEnded
+from optimist.messages.errors import ConfigError, EngineClosed, EngineEnded
 from optimist.messages.params import SamplingParams
 from optimist.remote_stream import RemoteStream
 from optimist.transport.endpoints import CurveKeys
@@ -24,10 +24,13 @@ class Client:
     """Asks a served engine: `async with Client("tcp://127.0.0.1:5555") as client:`.
 
     endpoint: of `optimist serve --zmq`. timeout: seconds to wait for the gateway's hello.
-    curve: keys for an encrypted endpoint. name: told to the gateway.
+    curve: keys for an encrypted endpoint. name: told to the gateway. resume_within: seconds for which
+    requests wait when their connection is lost, see below; the gateway keeps them for 30.
 
-    It reconnects by itself; requests that ran on the lost connection fail with RequestFailed. It
-    belongs to the event loop that started it. Raises ConfigError for a bad endpoint.
+    It reconnects by itself. Requests go on where they were, and no token is lost or doubled. Those with
+    n > 1 or prompt_logprobs cannot, and fail with RequestFailed; so does any that the gateway does not
+    know any more, or whose connection is not back in time. It belongs to the event loop that started
+    it. Raises ConfigError for a bad endpoint or a negative time.
     """
 
     def __init__(
@@ -37,7 +40,11 @@ class Client:
         name: str = "optimist",
         timeout: float = 10.0,
         curve: CurveKeys | None = None,
+        resume_within: float = 30.0,
     ) -> None:
+        if not resume_within >= 0:
+            raise ConfigError(f"resume_within: expected seconds >= 0, got {resume_within:g}")
+        self._resume_within = resume_within
         self._connection: Connection | None = None
         self._closed = False
         self._endpoint = endpoint
@@ -53,7 +60,7 @@ class Client:
             self._connection.check()
             return
         self._closed = False
-        self._connection = Connection(self._endpoint, self._name, self._curve)
+        self._connection = Connection(self._endpoint, self._name, self._curve, self._resume_within)
         try:
             await self._connection.hello(self._timeout)
         except BaseException:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Sequence
 from functools import partial
 from itertools import count
 from typing import Any, get_args
 
 import anyio
 
+from optimist.away import Away
 from optimist.background import Background, Loop
 from optimist.chunk_messages import News
 from optimist.messages.client import (
@@ -80,9 +82,14 @@ class Waiting:
 
 
 class Connection:
-    """Owns one DEALER socket in a task of its own, on the loop and thread that made it."""
+    """Owns one DEALER socket in a task of its own, on the loop and thread that made it.
 
-    def __init__(self, endpoint: str, name: str, curve: CurveKeys | None) -> None:
+    patience: seconds for which requests wait for a new connection when theirs is lost.
+    """
+
+    def __init__(
+        self, endpoint: str, name: str, curve: CurveKeys | None, patience: float = 30.0
+    ) -> None:
         self._endpoint = endpoint
         self._name = name
         self._links = Links()
@@ -95,6 +102,7 @@ class Connection:
         self._numbers = count(1)
         self._hello = Waiting()
         self._inflows: dict[str, Inflow] = {}
+        self._away = Away(patience)
         self._pings: dict[int, Waiting] = {}
         self._stats: deque[Waiting] = deque()
         self._outbox: deque[bytes] = deque()
@@ -120,7 +128,8 @@ class Connection:
         self.check()
         if (size := len(encode(generate))) > MAX_CLIENT_BYTES:
             raise InvalidRequest(f"request: expected at most {MAX_CLIENT_BYTES} bytes, got {size}")
-        inflow = self._inflows[generate.request] = Inflow(generate.params.n)
+        generate = self._away.resumable(generate)
+        inflow = self._inflows[generate.request] = Inflow(generate)
         self._post(generate)
         leave = partial(self._leave, generate.request)
         return RemoteStream(inflow, leave, partial(self._background.loop.soon, leave))
@@ -149,9 +158,7 @@ class Connection:
         """Cancel every request and disconnect. Not interrupted by cancellation."""
         if self.over or Loop.current() != self._background.loop:
             return
-        self._lose(EngineClosed("the client was closed"))
-        for name in list(self._inflows):
-            self._leave(name)
+        self._end = self._end or EngineClosed("the client was closed")
         self._background.cancel()
         with anyio.CancelScope(shield=True):
             await self._background.wait()
@@ -174,7 +181,11 @@ class Connection:
             self._parked.cancel()
 
     def _leave(self, name: str) -> None:
-        if self._inflows.pop(name, None) is not None and not self.over:
+        inflow = self._inflows.pop(name, None)
+        if inflow is None or self.over:
+            return
+        self._away.leave(name, inflow)
+        if self._away.since is None:
             self._post(CancelRequest(request=name))
 
     async def _main(self) -> None:
@@ -184,11 +195,15 @@ class Connection:
                 self._receive()
                 while self._outbox and self._dealer.send(self._outbox[0]):
                     self._outbox.popleft()
-                timeout = RETRY if self._outbox else None
+                if self._away.too_long(anyio.current_time()):
+                    self._lose(RequestFailed(f"{self._endpoint}: {self._away.give_up()}"))
+                timeout = RETRY if self._outbox or self._away.since is not None else None
                 with anyio.move_on_after(timeout) as self._parked:
                     await self._dealer.wait()
         finally:
             self._end = self._end or EngineEnded("the client's task has ended; connect again")
+            for name in self._inflows:
+                self._dealer.send(encode(CancelRequest(request=name)))
             self._lose(self._end)
             self._links.close()
 
@@ -197,7 +212,9 @@ class Connection:
             while (frame := self._dealer.receive_nowait()) is not None:
                 self._dispatch(self._codec.decode(frame))
         except PeerGone:
-            self._lose(RequestFailed(f"{self._endpoint}: the connection was lost"))
+            self._away.lost(anyio.current_time())
+            problem = RequestFailed(f"{self._endpoint}: the connection was lost")
+            self._lose(problem, [name for name, inflow in self._inflows.items() if not inflow.key])
             self._greet()
         except MessageError as error:
             _log.warning("%s sent what is no message: %s", self._endpoint, error)
@@ -212,11 +229,12 @@ class Connection:
         match message:
             case ServerHello():
                 self._hello.give(message)
+                for again in self._away.back(self._inflows):
+                    self._post(again)
             case PromptLogprobs() | Delta() | Finished():
                 self._flow(message)
             case Failed() if message.request:
-                if (inflow := self._inflows.pop(message.request, None)) is not None:
-                    inflow.fail(raised(message.problem))
+                self._failed(message)
             case Failed():
                 self._refused(raised(message.problem))
             case Pong():
@@ -226,11 +244,22 @@ class Connection:
                 if self._stats:
                     self._stats.popleft().give(message)
 
+    def _failed(self, message: Failed) -> None:
+        if (inflow := self._inflows.get(message.request)) is None:
+            self._away.ended(message.request)
+        elif self._away.never_came(message) and inflow.asked is not None:
+            self._post(inflow.asked)
+        else:
+            del self._inflows[message.request]
+            inflow.fail(raised(message.problem))
+
     def _flow(self, message: News) -> None:
         if (inflow := self._inflows.get(message.request)) is not None:
             inflow.put(message)
             if inflow.ended:
                 del self._inflows[message.request]
+        elif isinstance(message, Finished):
+            self._away.ended(message.request)
 
     def _refused(self, problem: ProblemError) -> None:
         if self._hello.answer is None:
@@ -238,10 +267,10 @@ class Connection:
         else:
             _log.warning("%s refused a message: %s", self._endpoint, problem)
 
-    def _lose(self, problem: ProblemError) -> None:
-        """Nothing that was asked will be answered."""
-        for inflow in self._inflows.values():
-            inflow.fail(problem)
+    def _lose(self, problem: ProblemError, names: Sequence[str] | None = None) -> None:
+        """Nothing that was asked will be answered. names: of these requests alone."""
+        for name in list(self._inflows) if names is None else names:
+            self._inflows.pop(name).fail(problem)
         for waiting in (*self._pings.values(), *self._stats):
             waiting.fail(problem)
         self._stats.clear()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from optimist.actors.gateway.chunks import Chunk
 from optimist.chunk_messages import News, join, to_chunk
-from optimist.messages.client import Finished
+from optimist.messages.client import Delta, Finished, Generate
 from optimist.messages.errors import ProblemError
 from optimist.transport.waker import Waker
 
@@ -15,13 +15,18 @@ from optimist.transport.waker import Waker
 class Inflow:
     """What has come for a request and was not taken: one growing chunk a continuation.
 
-    Bounded by what the request may emit at all.
+    Bounded by what the request may emit at all. key: what lets another connection go on with it, "" for
+    nothing. next_index: of the token that would come next, where there is a key. asked: what asked for it,
+    as long as no token has come.
     """
 
-    def __init__(self, choices: int) -> None:
+    def __init__(self, asked: Generate) -> None:
+        self.asked: Generate | None = asked
+        self.key = asked.resume_key
+        self.next_index = 0
         self.problem: ProblemError | None = None
         self.closed = False
-        self._open = choices
+        self._open = asked.params.n
         self._pending: dict[int, list[Chunk]] = {}
         self._order: deque[int] = deque()
         self._waker = Waker()
@@ -37,6 +42,9 @@ class Inflow:
             self._pending[message.choice] = []
             self._order.append(message.choice)
         self._pending[message.choice].append(to_chunk(message))
+        if isinstance(message, Delta):
+            self.next_index = message.index + len(message.token_ids)
+            self.asked = None
         self._open -= isinstance(message, Finished)
         self._waker.wake()
 

@@ -203,7 +203,7 @@ async def test_a_connection_that_is_cut_fails_what_ran(tmp_path: Any) -> None:
     hello = ServerHello(
         version=1, versions=(1,), server="s", model="m", max_model_len=9, vocab_size=9
     )
-    client = Client(endpoint)
+    client = Client(endpoint, resume_within=0.1)
     async with anyio.create_task_group() as group:
         with Links() as links:
             router = Router(links, endpoint)
