@@ -10,14 +10,15 @@ import numpy as np
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Executor, Limits, Outcome, Prepared, Progress, RowDrafts
 from optimist.actors.worker.limits import draft_layers, limits_of
-from optimist.actors.worker.native_rows import choice_of, outcome, planned
+from optimist.actors.worker.native_rows import bounds, choice_of, outcome, planned
+from optimist.actors.worker.native_steady import Steady, steady
 from optimist.actors.worker.processors import processors
 from optimist.actors.worker.prompt_scores import Asked, PromptWishes, prompt_scores
 from optimist.actors.worker.slot_book import SlotBook
 from optimist.kernels.native.device import NativeDevice, NativeError
 from optimist.kernels.native.shapes import Chosen, Ints, Rows
 from optimist.messages.base import ints
-from optimist.messages.batches import Batch
+from optimist.messages.batches import Batch, ExactBatch
 from optimist.messages.errors import ConfigError, MessageError
 from optimist.messages.results import PromptScores
 from optimist.messages.slots import OpenedSlot
@@ -72,6 +73,7 @@ class NativeExecutor(Executor):
         self._book = SlotBook(limits)
         self._wishes = PromptWishes()
         self._alternatives = np.full(limits.max_slots, -1, np.int32)
+        self._steady: Steady | None = None
 
     @classmethod
     def load(cls, config: WorkerConfig, progress: Progress) -> Self:
@@ -119,18 +121,23 @@ class NativeExecutor(Executor):
         """All but the step itself. Raises MessageError as `submit` does."""
         fresh = batch.step == 0
         if fresh:
+            self._steady = None
             self._book.reset()
         return self._prepare(batch, drafts, fresh=fresh)
 
     def _prepare(
         self, batch: Batch, drafts: RowDrafts | None, *, fresh: bool
     ) -> Callable[[], NativeTicket]:
+        if self._steady is not None and self._steady.goes_on(batch, drafts):
+            return self._go_on(self._steady, batch, fresh=fresh)
+        self._steady = None
         rows, needed = planned(batch, drafts, self.limits.vocab_size, itself=self._layers > 0)
         moves = _Moves(batch.opened, self._move(batch), fresh)
         blocks, longest = -(-needed // self.limits.block_size), int(needed.max(initial=0))
         self._book.check_rows(rows.slots, ints(batch.generations), longest, blocks)
         asked = self._alternatives[rows.slots[rows.samples != 0]]
         most, wished = max(0, int(asked.max(initial=0))), self._wished(batch, rows)
+        self._steady = None if self._layers else steady(batch, drafts, rows, asked)
 
         def step() -> NativeTicket:
             try:
@@ -145,8 +152,25 @@ class NativeExecutor(Executor):
 
         return step
 
+    def _go_on(self, steady: Steady, batch: Batch, *, fresh: bool) -> Callable[[], NativeTicket]:
+        """The same for a batch of the rows that the last one had."""
+        moves = _Moves((), self._book.entries(batch.blocks), fresh)
+        lengths = batch.seq_lens.exact() if isinstance(batch, ExactBatch) else None
+        self._book.check_lengths(steady.rows.slots, bounds(batch))
+
+        def step() -> NativeTicket:
+            try:
+                self._apply(moves)
+                chosen = self._device.step(steady.rows, steady.most, lengths)
+            except NativeError as error:
+                raise MessageError(str(error)) from None
+            return NativeTicket(Step(batch, steady.rows, chosen, steady.asked), None, None)
+
+        return step
+
     def reset(self) -> None:
         """Forget every slot; the block table is at version 0 again."""
+        self._steady = None
         self._book.reset()
         self._device.reset()
 

@@ -64,9 +64,15 @@ def _optimistic(
     queries = np.concatenate((1 + drafts.counts, known - ints(prefill.starts)))
     samples = np.concatenate((np.ones(decodes, np.int32), ints(prefill.samples)))
     lengths = np.concatenate((np.full(decodes, UNKNOWN, np.int32), known))
+    return queries, samples, lengths, np.concatenate((bounds(batch), known)).astype(np.int64)
+
+
+def bounds(batch: Batch) -> Ints:
+    """Tokens that the blocks of decode rows must have room for, [D]."""
+    if isinstance(batch, ExactBatch):
+        return batch.seq_lens.exact()[: batch.num_decodes]
     # bound, sizing: blocks that the table must hold; the device goes by its own lengths
-    bound = batch.bound.sizing_array(reader="native_rows")
-    return queries, samples, lengths, np.concatenate((bound, known)).astype(np.int64)
+    return batch.bound.sizing_array(reader="native_rows")
 
 
 def choice_of(opened: OpenedSlot) -> Choice:

@@ -105,6 +105,14 @@ class SlotBook:
                 row = int(bad.argmax())
                 raise MessageError(f"slot {slots[row]}: has {held[slots[row]]} {name} {got[row]}")
 
+    def check_lengths(self, slots: Ints, lengths: Ints) -> None:
+        """The same of rows whose requests are known to be in their slots. lengths: to have blocks for, [R]."""
+        limits = self._limits
+        room = np.minimum(self._owned[slots] * limits.block_size, limits.max_model_len)
+        if (lengths > room).any():
+            needed = -(-lengths.astype(np.int64) // limits.block_size)
+            self.check_rows(slots, self._generations[slots], int(lengths.max()), needed)
+
     def _check_blocks(self, columns: NDArray[np.int64], blocks: Ints) -> None:
         if columns.size and columns.max() >= self._columns:
             raise MessageError(

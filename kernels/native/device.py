@@ -73,6 +73,7 @@ class NativeDevice:
         if not self._handle:
             raise NativeError(text.value.decode())
         self._lent: mmap.mmap | None = None
+        self._asked: tuple[Rows | None, CRows, int, int] = (None, CRows(0), 0, 0)
 
     def allocate(self, layer: int, part: Part, kind: Format, group: int | None = None) -> None:
         """Memory for a matrix, zero. group: inputs that share a scale of the activations, 32 or 64."""
@@ -162,16 +163,22 @@ class NativeDevice:
         slots, counts = _column(slots), _column(counts)
         self._call("draft", slots.size, as_ints(slots), as_ints(counts), layers)
 
-    def step(self, rows: Rows, alternatives: int = 0) -> Chosen:
+    def step(self, rows: Rows, alternatives: int = 0, lengths: Ints | None = None) -> Chosen:
         """Compute the rows and let those that sample choose. alternatives: the most any row asks for.
+        Rows that come again must be what they were, but for `lengths` in place of their own.
 
         Raises NativeError, before anything changes, when the rows contradict what the slots hold.
         """
-        sampling = int(np.count_nonzero(rows.samples))
-        places = sampling + int(rows.drafts[rows.samples != 0].sum())
+        if rows is not self._asked[0]:
+            sampling = int(np.count_nonzero(rows.samples))
+            places = sampling + int(rows.drafts[rows.samples != 0].sum())
+            self._asked = rows, _rows(rows), sampling, places
+        _, view, sampling, places = self._asked
+        if lengths is not None:
+            view.keep[2 * lengths.size : 3 * lengths.size] = lengths
         chosen = _room(sampling, places, alternatives)
         views = CChosen(*(column.ctypes.data for column in chosen), alternatives)
-        self._call("step", byref(_rows(rows)), byref(views))
+        self._call("step", byref(view), byref(views))
         return chosen
 
     def score(self, places: Ints, ids: Ints, alternatives: int) -> Scores:
