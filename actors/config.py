@@ -53,6 +53,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     most_drafts: of a row,
     that graphs have room for; the engine says.
     packed_cache: a folder where the native library's packed weights are kept and mapped from, "" for none.
+    torch_compile: the backend with which the torch executor compiles norms, gate and rotation; off: none.
     verify: how drafts are judged: compared with the `sample` at their place, so that seeded output does
     not depend on them, or by `rejection` sampling, one by one or as a `block`, where it does.
     """
@@ -78,6 +79,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     executor_options: dict[str, int | float | str | bool] = {}
     device: str = "auto"
     kv_dtype: Literal["auto", "bfloat16", "int8", "fp8"] = "auto"
+    torch_compile: Literal["off", "inductor", "aot_eager"] = "off"
     reserve_mb: Annotated[int, msgspec.Meta(ge=0)] | None = None
     graphs: bool = True
     most_drafts: Annotated[int, msgspec.Meta(ge=0)] = 0

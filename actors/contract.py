@@ -169,6 +169,8 @@ def native_lacks(config: WorkerConfig) -> str:
         return (
             f"block_size {config.block_size} do not go together: it runs multiples of {TILE} tokens"
         )
+    if config.torch_compile != "off":
+        return f"torch_compile {config.torch_compile!r} do not go together: torch compiles its own"
     return native_drafting_lacks(config)
 
 

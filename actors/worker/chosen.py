@@ -72,6 +72,11 @@ def _check_effects(config: WorkerConfig, name: str, device: str) -> None:
     refused = (
         ("quant", config.quant != "none" and name == "torch", _narrow(config)),
         ("kv_dtype", name != needed, f"needs the {needed} executor, got {name!r}"),
+        (
+            "torch_compile",
+            config.torch_compile != "off" and name != "torch",
+            f"needs the torch executor, got {name!r}",
+        ),
         ("packed_cache", config.packed_cache and name != "native", of_native),
         ("reserve_mb", config.reserve_mb is not None and device == "cpu", of_gpu),
         ("graphs", not config.graphs and device == "cpu", of_gpu),

@@ -27,13 +27,16 @@ from optimist.actors.worker.torch_rows import Rows, blocks_needed, longest, rows
 from optimist.actors.worker.torch_sampling import SamplingState
 from optimist.actors.worker.torch_state import SlotState
 from optimist.actors.worker.torch_step import StepInput, step_input
+from optimist.actors.worker.warm_up import warm_up
 from optimist.kernels.choice import torch_kernels
+from optimist.kernels.compiled import compiled
 from optimist.kernels.contract import Kernels
 from optimist.kernels.device import Device, device_of, upload
 from optimist.kernels.gpus import chosen_device
 from optimist.kernels.logprobs import Report, logprobs
 from optimist.kernels.paged_attention import prepare
 from optimist.kernels.sync_check import checked_step
+from optimist.kernels.triton_interpreter import cannot_compile
 from optimist.kernels.verify import Places
 from optimist.messages.batches import Batch
 from optimist.models.llama import Llama
@@ -91,6 +94,9 @@ class TorchExecutor(Executor):
         self._drafter: Drafter | None = None
         if own is not None:
             self._drafter = Drafter(own, self._sampling, coupled=config.verify == "sample")
+        if self._device.captures or config.torch_compile != "off":
+            with self._device.step():
+                warm_up(model, cache, progress)
         self._graphs = self._captured(config, progress)
         self._device.settle()
 
@@ -123,7 +129,8 @@ class TorchExecutor(Executor):
     @staticmethod
     def choose_kernels(config: WorkerConfig, device: str) -> Kernels:
         """The operators that models are loaded for. Raises ConfigError where there are none."""
-        return torch_kernels(device)
+        plain, backend = torch_kernels(device), config.torch_compile
+        return plain if backend == "off" else compiled(plain, backend, device, cannot_compile())
 
     def _captured(self, config: WorkerConfig, progress: Progress) -> StepGraphs | None:
         """Graphs, where the device gains by them and its kernels read nothing of the host's."""

@@ -60,6 +60,7 @@ EFFECTS = {
     "--packed-cache": _told("packed_cache", "--packed-cache", "tests/data/none"),
     "--device": _told("device", "--device", "cuda:99"),
     "--kv-dtype": _told("kv_dtype", "--kv-dtype", "int8"),
+    "--torch-compile": _told("torch_compile", "--torch-compile", "aot_eager"),
     "--reserve-mb": _told("reserve_mb", "--reserve-mb", "7"),
     "--no-graphs": _told("graphs", "--no-graphs"),
     "--threads": _told("threads", "--threads", "1"),

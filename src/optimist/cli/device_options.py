@@ -45,6 +45,14 @@ DEVICE = (
         also=MEASURES,
     ),
     engine_option(
+        "--torch-compile",
+        "worker.torch_compile",
+        "text",
+        "with what torch compiles its norms, gate and rotation at the start, which takes a minute; aot_eager "
+        "is for tests",
+        ("off", "inductor", "aot_eager"),
+    ),
+    engine_option(
         "--reserve-mb",
         "worker.reserve_mb",
         "int",

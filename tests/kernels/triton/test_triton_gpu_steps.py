@@ -161,7 +161,8 @@ def test_passes_that_draft_are_captured_and_replayed_too(
             most_drafts=2,
             max_slots=2,
         )
-        assert [what for what, done, total in told if done == total] == ["draft graphs", "graphs"]
+        finished = [what for what, done, total in told if done == total]
+        assert finished == ["compiled sizes", "draft graphs", "graphs"]
         hand = Hand(made)
         for slot in range(2):
             hand.open(slot, range(1, 8), range(4 * slot, 4 * slot + 4))
@@ -178,7 +179,7 @@ def test_decoding_is_captured_at_the_start_and_replayed(monkeypatch: pytest.Monk
     with absent_gpu(monkeypatch), recorded():
         kernels = triton_kernels(HERE)
         made = executor(kernels, diary, lambda *part: told.append(part), max_slots=2)
-        assert told == [("graphs", 1, 2), ("graphs", 2, 2)]
+        assert told[-2:] == [("graphs", 1, 2), ("graphs", 2, 2)]
         assert [entry for entry in diary.entries if "capture" in entry] == [
             "compute: capture into None",
             "compute: capture into pool",
