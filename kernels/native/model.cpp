@@ -1,5 +1,7 @@
 #include "model.h"
 
+#include <sched.h>
+
 #include <cmath>
 
 namespace native {
@@ -71,7 +73,11 @@ void ActsBuffer::allocate(int rows, int widest) {
 }
 
 Model::Model(const Shape& given, const Isa& set)
-    : shape(given), isa(set), pool(given.threads), cache_shape(geometry_of(given.heads, given.kv_heads, given.head_dim, given.block_size, given.kept)) {
+    : shape(given),
+      isa(set),
+      shared_pool(Pool::shared(given.threads)),
+      pool(*shared_pool),
+      cache_shape(geometry_of(given.heads, given.kv_heads, given.head_dim, given.block_size, given.kept)) {
   frequencies.assign(given.frequencies, given.frequencies + given.head_dim / 2);
   shape.frequencies = frequencies.data();
   hidden_width = padded(shape.hidden, kAlign);
@@ -111,6 +117,10 @@ Model::Model(const Shape& given, const Isa& set)
     own.attention.allocate(isa.attention_scratch(cache_shape.width));
     own.choice.allocate(isa.choose_scratch(shape.vocab));
   }
+}
+
+Model::~Model() {
+  while (steps.load(std::memory_order_acquire)) sched_yield();
 }
 
 Weights& Model::weights(int layer, Part part) {

@@ -1,6 +1,7 @@
 // What the library holds: packed weights, the paged cache and the state of each slot.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -74,7 +75,8 @@ struct Profile {
 
 struct Model {
   Model(const Shape& shape, const Isa& isa);
-  ~Model() { pool.stop(); }
+  // A thread that came too late may still look at a step, and the step at its model.
+  ~Model();
   Model(const Model&) = delete;
 
   Weights& weights(int layer, Part part);
@@ -83,7 +85,9 @@ struct Model {
 
   Shape shape;
   const Isa& isa;
-  Pool pool;
+  std::shared_ptr<Pool> shared_pool;
+  Pool& pool;
+  std::atomic<int> steps{0};  // that live
   std::vector<double> frequencies;
   std::vector<Layer> layers;
   Weights head;

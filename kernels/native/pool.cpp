@@ -1,8 +1,10 @@
 #include "pool.h"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include <chrono>
+#include <map>
 
 namespace native {
 namespace {
@@ -15,7 +17,19 @@ inline void pause_cpu() {
 #endif
 }
 
+// Whose turn it is. Who holds the gate is next: it waits there for the turn, and the others for the gate.
+std::mutex gate, turn;
+
 }  // namespace
+
+std::shared_ptr<Pool> Pool::shared(int threads) {
+  static std::mutex mutex;
+  static std::map<int, std::weak_ptr<Pool>> pools;
+  std::lock_guard<std::mutex> hold(mutex);
+  std::shared_ptr<Pool> found = pools[threads].lock();
+  if (!found) pools[threads] = found = std::make_shared<Pool>(threads);
+  return found;
+}
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -23,7 +37,10 @@ double now() {
 
 Pool::Pool(int threads) : threads_(threads), members_(new Member[threads]) {
   end_.threads = threads;
-  for (int i = 1; i < threads_; ++i) others_.emplace_back([this, i] { serve(i); });
+  for (int i = 1; i < threads_; ++i) {
+    others_.emplace_back([this, i] { serve(i); });
+    pthread_setname_np(others_.back().native_handle(), "optimist-native");
+  }
 }
 
 void Pool::stop() {
@@ -38,25 +55,34 @@ void Pool::stop() {
 }
 
 void Pool::run(std::shared_ptr<Job> job, bool timed) {
+  if (threads_ == 1) {
+    Walk alone;
+    alone.timed = timed;
+    return job->work(alone);
+  }
+  gate.lock();
+  std::lock_guard<std::mutex> mine(turn);
+  gate.unlock();
+  lead(job, timed);
+}
+
+void Pool::lead(const std::shared_ptr<Job>& job, bool timed) {
   Walk walk = end_;
   walk.waited = 0;
   walk.timed = timed;
-  if (threads_ > 1) {
-    {
-      std::lock_guard<std::mutex> hold(job_mutex_);
-      job_ = job;
-      begin_ = walk;
-      begin_.timed = false;
-    }
-    round_.fetch_add(1);
-    if (sleepers_.load()) {
-      std::lock_guard<std::mutex> hold(mutex_);
-      wake_.notify_all();
-    }
+  {
+    std::lock_guard<std::mutex> hold(job_mutex_);
+    job_ = job;
+    begin_ = walk;
+    begin_.timed = false;
+  }
+  round_.fetch_add(1);
+  if (sleepers_.load()) {
+    std::lock_guard<std::mutex> hold(mutex_);
+    wake_.notify_all();
   }
   job->work(walk);
   end_ = walk;
-  if (threads_ == 1) return;
   std::lock_guard<std::mutex> hold(job_mutex_);
   job_.reset();
 }

@@ -43,9 +43,14 @@ class Pool {
   ~Pool() { stop(); }
   Pool(const Pool&) = delete;
 
+  // The pool of so many threads that everyone in this process shares, for as long as somebody holds it.
+  static std::shared_ptr<Pool> shared(int threads);
+
   int threads() const { return threads_; }
 
   // Work in the caller's thread, and in the others as they come. Returns when the last phase is over.
+  // Callers of all pools of several threads take turns, in the order in which they came: two at once would
+  // ask for more cores than there are.
   void run(std::shared_ptr<Job> job, bool timed = false);
   // End the other threads. Nothing runs afterwards.
   void stop();
@@ -92,6 +97,7 @@ class Pool {
   int take(const Walk& walk, int member, int count, bool patient);
   void count_part(const Walk& walk);
   void serve(int index);
+  void lead(const std::shared_ptr<Job>& job, bool timed);
   static void rest(int spins);
 
   // Looks at whether it is over before a thread helps one that does not get on, before it lets the

@@ -10,7 +10,7 @@ constexpr size_t kMostPartial = size_t(1) << 22;  // floats
 
 }  // namespace
 
-Step::Step(Model& model) : m_(model), isa_(model.isa) {}
+Step::Step(Model& model) : m_(model), isa_(model.isa) { m_.steps.fetch_add(1); }
 
 bool Step::run(const Rows& rows, const Chosen& chosen, int layers) {
   if (!prepare(rows, false)) return false;

@@ -12,6 +12,8 @@ namespace native {
 class Step : public Job, public std::enable_shared_from_this<Step> {
  public:
   explicit Step(Model& model);
+  ~Step() override { m_.steps.fetch_sub(1, std::memory_order_release); }
+  Step(const Step&) = delete;
 
   // Compute the rows with the first `layers` layers and choose their tokens. False: nothing was done,
   // model.error says why.

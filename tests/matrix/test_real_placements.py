@@ -71,9 +71,20 @@ async def answer(engine: Engine, i: int, *, kill: bool = False) -> Completion:
 
 
 def only_child() -> int:
-    tasks = Path("/proc/self/task").iterdir()
-    (found,) = [pid for task in tasks for pid in (task / "children").read_text().split()]
+    (found,) = children()
     return int(found)
+
+
+def children() -> list[str]:
+    """Process ids of our children."""
+    tasks = Path("/proc/self/task").iterdir()
+    return [pid for task in tasks for pid in (task / "children").read_text().split()]
+
+
+def native_threads(process: str) -> int:
+    """Of a process, beside those that call the library."""
+    names = [task / "comm" for task in Path("/proc", process, "task").iterdir()]
+    return sum(name.read_text() == "optimist-native\n" for name in names)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -94,3 +105,24 @@ async def test_a_text_is_that_of_one_thread_computing_it_alone(case: Case) -> No
         assert found[i].token_ids == one.token_ids
         assert found[i].logprobs == one.logprobs
         assert len(one.token_ids) == TOKENS
+
+
+@pytest.mark.parametrize("placement", ["inline", "embedded"])
+async def test_two_engines_at_once_are_right_and_ask_for_no_more_cores(
+    placement: Placement,
+) -> None:
+    options = {"threads": 2}
+    one, other = (engine_of(placement, "int4", options) for _ in range(2))
+    found: dict[Engine, Completion] = {}
+
+    async def ask(engine: Engine) -> None:
+        found[engine] = await answer(engine, 3)
+
+    async with one, other:
+        alone = await answer(one, 3)
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask, one)
+            group.start_soon(ask, other)
+        computing = ["self"] if placement == "inline" else children()
+        assert [native_threads(process) for process in computing] == [1] * len(computing)
+    assert [found[engine].logprobs for engine in (one, other)] == [alone.logprobs] * 2
