@@ -26,7 +26,7 @@ def _leading(m_good: tl.tensor, o_k: tl.tensor, count: tl.tensor) -> tl.tensor:
     return tl.min(tl.where(m_good & (o_k < count), count, o_k), 0).to(tl.int32)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["s_grid"])
 def _compare(
     draws: tl.tensor,
     drafts: tl.tensor,
@@ -108,7 +108,7 @@ def _draw(
     return tl.min(tl.where(b_best == tl.max(b_best, 0), b_at, V), 0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["s_grid"])
 def _judge(
     target: tl.tensor,
     proposal: tl.tensor,

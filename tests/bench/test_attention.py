@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Self
 
+import msgspec
 import numpy as np
 import pytest
 import torch
 from model_files import huggingface_config, huggingface_tensors, shapes, weights, write_huggingface
 from toy_device import executor, greedy_from
 
+from optimist.actors.config import WorkerConfig
+from optimist.actors.worker.base import Executor
 from optimist.bench import attention, gpu
 from optimist.bench.batches import Span, batch_of, metadata_of, spans
 from optimist.cli.main import main
 from optimist.kernels import gpus
+from optimist.kernels.sync_check import VARIABLE
 from optimist.messages.batches import ExactBatch
 from optimist.messages.errors import ConfigError
 from optimist.testing.torch_toy import TOY
@@ -85,6 +93,69 @@ def test_requests_are_decoded_while_the_step_before_is_read() -> None:
     rng = np.random.default_rng(0)
     prompts = [rng.integers(0, TOY.vocab_size, 5).tolist() for _ in range(2)]
     assert gpu.decoded(executor(), 2, 4, prompt=5) == [greedy_from(one, 4) for one in prompts]
+
+
+class Profile:
+    """What a profiler might have seen: two kernels with a gap between them."""
+
+    def __init__(self, **_: Any) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def events(self) -> list[Any]:
+        cuda, host = SimpleNamespace(name="CUDA"), SimpleNamespace(name="CPU")
+        return [
+            SimpleNamespace(device_type=kind, time_range=SimpleNamespace(start=start, end=end))
+            for kind, start, end in ((cuda, 0, 4), (host, 0, 99), (cuda, 5, 10))
+        ]
+
+
+def test_the_bench_of_a_gpu_compares_checks_profiles_and_measures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modes: list[str] = []
+    checked: list[str] = []
+    sizes, plain, decode = (
+        {"REQUESTS": 2, "CHECKED": 2, "PROMPT": 5, "STEPS": 4},
+        gpu.config_of,
+        gpu.decoded,
+    )
+
+    def decoded(executor: Executor, requests: int, steps: int) -> list[list[int]]:
+        checked.append(os.environ.get(VARIABLE, "off"))
+        return decode(executor, requests, steps, prompt=5)
+
+    def on_cpu(model: str, device: str, dtype: str, requests: int) -> WorkerConfig:
+        config = plain(model, device, dtype, requests)
+        return msgspec.structs.replace(config, device="cpu", executor="torch")
+
+    def attended(batch: str, backends: str, model: str, device: str) -> dict[str, Any]:
+        figures = {"ms": 2.0, "gb_per_s": 50.0}
+        return {
+            "backends": {name: figures for name in backends.split(",")},
+            "largest_difference": 0.1,
+        }
+
+    for name, value in (sizes | {"config_of": on_cpu, "decoded": decoded}).items():
+        monkeypatch.setattr(gpu, name, value)
+    monkeypatch.setattr(gpu, "copy_speed", lambda device: 100.0)
+    monkeypatch.setattr(gpus, "chosen_device", lambda option: "cuda:0")
+    monkeypatch.setattr(attention, "measure", attended)
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", modes.append)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Large")
+    monkeypatch.setattr(torch.profiler, "profile", Profile)
+    model = write_huggingface(
+        tmp_path / "m", huggingface_config(), huggingface_tensors(weights(shapes()))
+    )
+    said = gpu.measure(str(model))
+    assert said["ids"] == {"requests": 2, "tokens": 4, "agree": [4, 4]}
+    assert (said["device"], said["steps"]["idle_share"]) == ("Large", 0.1)
+    assert {one["of_copy_speed"] for one in said["attention"].values()} == {0.5}
+    assert modes == ["error", "default"]
+    assert checked == ["off", "off", "off", "error", "off", "off"]
 
 
 def test_ids_are_compared_up_to_the_first_that_differs() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -31,6 +32,40 @@ triton.cut_of = lambda *_, **__: triton.Cut(m=16, tile=256, warps=1, stages=1)
 for found in triton_aot.compiled("bad", triton_builds.attention(64), "cuda:90"):
     print(json.dumps(found.faults()))
 """
+
+SPECIALISED = """
+import json
+from optimist.kernels.triton_builds import builds
+from optimist.kernels.triton_common import recorded
+with recorded() as launches:
+    for call in builds("cuda:90").values():
+        call()
+print(json.dumps([
+    (launch.kernel.fn.__name__, one.name)
+    for launch in launches
+    for one, value in zip(launch.kernel.params, launch.arguments)
+    if isinstance(value, int) and not one.do_not_specialize
+]))
+"""
+
+OF_THE_MODEL = {
+    *("F", "K", "N", "V", "window"),
+    *(
+        "s_cache",
+        "s_h",
+        "s_more",
+        "s_qh",
+        "s_qt",
+        "s_t",
+        "s_tokens",
+        "s_x",
+        "s_xh",
+        "s_xt",
+        "s_yh",
+        "s_yt",
+    ),
+}
+"""numbers that are the same in every step"""
 
 Rows = list[dict[str, Any]]
 
@@ -99,6 +134,31 @@ def test_no_configuration_takes_more_than_is_on_record(
     for key, row in rows.items():
         assert row["registers"] <= record[key]["registers"] + REGISTERS, key
         assert row["shared"] <= record[key]["shared"], key
+
+
+def launched() -> set[str]:
+    """Every kernel that a file of kernels launches, by name."""
+    calls = (
+        node
+        for path in (ROOT / "kernels").glob("*/triton*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "launch"
+    )
+    return {ast.unparse(call.args[0]) for call in calls}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_kernel_that_is_launched_is_compiled_for_every_target(target: str) -> None:
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    kernels = launched()
+    assert len(kernels) > 15
+    assert {row["kernel"] for row in record if row["target"] == target} == kernels
+
+
+def test_only_numbers_of_the_model_make_another_kernel() -> None:
+    (found,) = lines(compiling("-c", SPECIALISED))
+    assert {"attend", "int4_matmul"} <= {kernel for kernel, _ in found}
+    assert {(kernel, name) for kernel, name in found if name not in OF_THE_MODEL} == set()
 
 
 def test_a_bad_configuration_is_caught() -> None:
