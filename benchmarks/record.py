@@ -1,4 +1,4 @@
-"""Measures everything that docs/performance.md shows, and writes it down. On a quiet machine: 15 minutes.
+"""Measures all that docs/performance.md and docs/speculation.md show, and writes it down. A quiet machine: 25 minutes.
 
     python benchmarks/record.py --peer llamacpp=BIN,bf16=A.gguf,... --peer openvino=PYTHON,bf16=FOLDER,...
     python docs/generate.py
@@ -45,15 +45,9 @@ def anatomy() -> dict[str, Any]:
     return found
 
 
-def floor() -> dict[str, Any]:
-    """Bandwidths and what follows from them."""
-    found: dict[str, Any] = json.loads(run(60, "-m", "optimist", "bench", "floor", "--json"))
-    return found
-
-
-def quality() -> dict[str, Any]:
-    """What each format loses."""
-    found: dict[str, Any] = json.loads(run(800, "-m", "optimist", "bench", "quality", "--json"))
+def bench(command: str, seconds: float) -> dict[str, Any]:
+    """What `optimist bench` says."""
+    found: dict[str, Any] = json.loads(run(seconds, "-m", "optimist", "bench", command, "--json"))
     return found
 
 
@@ -81,10 +75,12 @@ def main() -> None:
     asked = parser.parse_args()
     parts: dict[str, Callable[[], Any]] = {
         "anatomy": anatomy,
-        "floor": floor,
+        "floor": lambda: bench("floor", 60),
         "rows": lambda: versus(["all"], asked.peer, asked.pairs, asked.seconds),
         "curve": lambda: versus(CURVE, [p for p in asked.peer if "openvino" in p], 1, 150),
-        "quality": quality,
+        "quality": lambda: bench("quality", 800),
+        "overlap": lambda: bench("overlap", 300),
+        "speculation": lambda: bench("speculation", 600),
     }
     for name in asked.only or parts:
         try:

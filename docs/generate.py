@@ -16,6 +16,7 @@ import bound_readers
 import metrics_table
 import msgspec
 import performance_table
+import speculation_table
 
 from optimist.cli.option import Option, default_of
 from optimist.cli.options import COMMAND_DEFAULTS, OPTIONS, SUCCESSORS
@@ -225,6 +226,10 @@ PARTS: dict[str, Callable[[], str]] = {
     "comparison": lambda: table(*performance_table.comparison()),
     "phases": lambda: table(*performance_table.phases()),
     "quality": lambda: table(*performance_table.quality()),
+    "gains": lambda: table(*speculation_table.gains()),
+    "optimum": lambda: table(*speculation_table.optimum()),
+    "overlap": lambda: table(*speculation_table.overlap()),
+    "delays": lambda: table(*speculation_table.delays()),
     "kernel-axes": lambda: atlas.axes(table),
     "kernel-operators": lambda: atlas.operators(table),
     "kernel-resources": lambda: atlas.resources(table),

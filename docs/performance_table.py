@@ -15,14 +15,14 @@ Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 def comparison() -> Table:
     """Ours beside the best peer, row by row."""
     head = ("row", "ours", "best peer", "ratio", "asked", "GB/s beside", "")
-    return head, [_row(found) for found in _record("rows")]
+    return head, [_row(found) for found in record("rows")]
 
 
 def phases() -> Table:
     """Milliseconds of a step and of its phases."""
     head: tuple[str, ...] = ()
     rows = []
-    for quant, steps in _record("anatomy").items():
+    for quant, steps in record("anatomy").items():
         for step in steps:
             head = ("", "step", "of the floor", *step["phases_ms"])
             share = step["floor_ms"] / step["step_ms"]
@@ -37,7 +37,7 @@ def quality() -> Table:
     """Perplexity and agreement by format."""
     head = ("format", "perplexity", "lost", "top-1 agreement", "KL, nats")
     rows: list[tuple[str, ...]] = []
-    for name, found in _record("quality").items():
+    for name, found in record("quality").items():
         if isinstance(found, dict):
             lost = f"{found['perplexity_lost_percent']:+.2f} %" if name != "float32" else ""
             agreed = f"{found['top1_agreement']:.1%}"
@@ -46,8 +46,9 @@ def quality() -> Table:
     return head, rows
 
 
-def _record(part: str) -> Any:
-    return json.loads(RECORD.read_text(encoding="utf-8"))[part]
+def record(part: str) -> Any:
+    """A part of the record; empty before it was measured."""
+    return json.loads(RECORD.read_text(encoding="utf-8")).get(part, {})
 
 
 def _row(found: dict[str, Any]) -> tuple[str, ...]:

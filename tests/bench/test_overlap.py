@@ -8,8 +8,11 @@ import pytest
 
 from optimist.bench.overlap import SlowEngine, steady
 from optimist.bench.slow_planning import DELAY_S
-from optimist.bench.speculation import Task, compare
+from optimist.bench.speculation import TASKS, Task, chosen, compare
+from optimist.cli.parser import parse
+from optimist.cli.settings import command_value
 from optimist.engine import Engine
+from optimist.messages.errors import ConfigError
 from optimist.messages.params import SamplingParams
 from optimist.testing.byte_tokenizer import ByteTokenizer
 
@@ -52,3 +55,15 @@ async def test_pairs_are_compared_by_their_ratios() -> None:
     assert 0 < low <= made["ratio_quartiles"][0] <= made["ratio"] <= made["ratio_quartiles"][1]
     assert made["ratio"] <= high < 1
     assert made["accepted"] <= made["drafted"]
+
+
+async def test_parts_are_all_tasks_of_a_proposer_or_one_or_the_optimum() -> None:
+    assert chosen("ngram/chat,optimum,ngram/repeat") == {"ngram": ["chat", "repeat"], "optimum": []}
+    assert chosen("suffix,suffix/chat") == {"suffix": list(TASKS)}
+
+
+@pytest.mark.parametrize("parts", ["", "ngrams", "ngram/", "ngram/chats", "optimum/chat", "ngram,"])
+async def test_an_unknown_part_is_refused_by_name(parts: str) -> None:
+    parsed = parse(["bench", "speculation", "--parts", parts])
+    with pytest.raises(ConfigError, match="--parts: expected ngram, suffix, optimum, or one"):
+        chosen(command_value(parsed, "parts"))

@@ -7,8 +7,10 @@ the sum out costs time, so that only this measurement does it.
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import Any, ClassVar
 
+import anyio
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -21,7 +23,7 @@ from optimist.actors.worker.torch_choice import Choice, earlier_drafts
 from optimist.actors.worker.torch_executor import TorchExecutor, unheard
 from optimist.actors.worker.torch_proposer import Factory
 from optimist.actors.worker.torch_sampling import SamplingState
-from optimist.bench.texts import CHATS
+from optimist.bench.prose import passages
 from optimist.engine import Engine
 from optimist.kernels.contract import Kernels
 from optimist.kernels.device import Device
@@ -31,25 +33,35 @@ from optimist.models.llama import Llama
 
 TOKENS, DRAFTS = 48, 3
 
+CHATS_AT_ONCE = 144
+"""which bring more than 5,000 drafts to try"""
+
+ASKED, PIECE = "What is said here?", 160
+"""of each, with so many letters of prose"""
+
 
 class Tally:
-    """Sums over all places that were reached and had a draft: places, drafts accepted, and sum(min(p, q)).
+    """Sums over all places that were reached and had a draft: places, drafts accepted, sum(min(p, q)) and
+    the square of that.
 
     spread: what the drafts of the present step were drawn from, [J, V], None without drafts.
     """
 
     def __init__(self) -> None:
-        self.sums = torch.zeros(3, dtype=torch.float64)
+        self.sums = torch.zeros(4, dtype=torch.float64)
         self.spread: Tensor | None = None
 
     def said(self) -> dict[str, Any]:
-        """As people read it: accepted and optimum are shares of the drafts tried."""
-        tried, accepted, best = self.sums.tolist()
-        share = max(tried, 1.0)
+        """As people read it: accepted and optimum are shares of the drafts tried, with standard errors."""
+        tried, accepted, best, squared = self.sums.tolist()
+        many = max(tried, 1.0)
+        share, optimum = accepted / many, best / many
         return {
             "tried": int(tried),
-            "accepted": round(accepted / share, 4),
-            "optimum": round(best / share, 4),
+            "accepted": round(share, 4),
+            "accepted_error": round(sqrt(share * (1 - share) / many), 4),
+            "optimum": round(optimum, 4),
+            "optimum_error": round(sqrt(max(squared / many - optimum**2, 0.0) / many), 4),
         }
 
 
@@ -135,20 +147,34 @@ class _Choice(Choice):
             reached = within <= verified.accepted.index_select(0, places.row)
             reached &= within < places.counts.index_select(0, places.row)
             accepted = verified.accepted.sum()
-            self.tally.sums += torch.stack((reached.sum(), accepted, (best * reached).sum()))
+            best = best.double() * reached
+            self.tally.sums += torch.stack(
+                (reached.sum(), accepted, best.sum(), best.square().sum())
+            )
         return verified
 
 
 async def measure(proposer: str, options: dict[str, Any], temperature: float) -> dict[str, Any]:
     """Of a device proposer, on chats at this temperature. options: of an Engine, such as model."""
-    async with Engine(
-        placement="inline",
-        executor="optimist.bench.optimum:Watched",
-        proposer=proposer,
-        draft_tokens=DRAFTS,
-        **options,
-    ) as engine:
-        for number, chat in enumerate(CHATS):
+    async with (
+        Engine(
+            placement="inline",
+            executor="optimist.bench.optimum:Watched",
+            proposer=proposer,
+            draft_tokens=DRAFTS,
+            **options,
+        ) as engine,
+        anyio.create_task_group() as group,
+    ):
+        for number, asked in enumerate(_chats(CHATS_AT_ONCE)):
             params = SamplingParams(max_tokens=TOKENS, temperature=temperature, seed=number)
-            await engine.complete(chat, params)
+            group.start_soon(engine.complete, asked, params)
     return Watched.tallies.pop().said()
+
+
+def _chats(count: int) -> list[list[dict[str, str]]]:
+    """So many different ones: about parts of the shipped prose."""
+    prose = " ".join(passages())
+    step = len(prose) // count
+    pieces = (prose[step * number : step * number + PIECE] for number in range(count))
+    return [[{"role": "user", "content": f"{ASKED}\n\n{piece}"}] for piece in pieces]

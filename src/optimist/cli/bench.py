@@ -22,8 +22,10 @@ def run(parsed: Parsed) -> int:
     match parsed.command:
         case "bench offline":
             result = _offline(parsed)
-        case "bench overlap" | "bench speculation":
-            result = _compared(parsed)
+        case "bench overlap":
+            result = _overlap(parsed)
+        case "bench speculation":
+            result = _speculation(parsed)
         case "bench startup":
             result = _startup()
         case "bench quality":
@@ -80,12 +82,18 @@ def _offline(parsed: Parsed) -> dict[str, Any]:
     }
 
 
-def _compared(parsed: Parsed) -> dict[str, Any]:
-    from optimist.bench import overlap, speculation
+def _overlap(parsed: Parsed) -> dict[str, Any]:
+    from optimist.bench.overlap import measure
 
-    measure = (overlap if parsed.command == "bench overlap" else speculation).measure
     options = engine_options(parsed)
     return _on_loop(lambda: measure(options))
+
+
+def _speculation(parsed: Parsed) -> dict[str, Any]:
+    from optimist.bench.speculation import measure
+
+    options, parts = engine_options(parsed), command_value(parsed, "parts")
+    return _on_loop(lambda: measure(options, parts))
 
 
 def _on_loop(work: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:

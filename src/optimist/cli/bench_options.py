@@ -13,6 +13,14 @@ BENCH = (
     Option("--output", OFFLINE, ("command.output",), "int", "tokens generated for each"),
     Option("--tokens", QUALITY, ("command.tokens",), "int", "tokens of prose to predict at most"),
     Option(
+        "--parts",
+        ("bench speculation",),
+        ("command.parts",),
+        "text",
+        "what is measured, separated by commas: ngram, suffix, optimum, or one task as in ngram/chat_sampled; "
+        "tasks are repeat, chat, chat_sampled and chat_8_at_once",
+    ),
+    Option(
         "--context",
         FLOOR,
         ("command.context",),
