@@ -127,6 +127,25 @@ class Choice(NamedTuple):
     stop_ids: Ints
 
 
+GREEDY = Choice(
+    seed=0,
+    temperature=0.0,
+    top_p=1.0,
+    min_p=0.0,
+    presence=0.0,
+    frequency=0.0,
+    repetition=1.0,
+    top_k=0,
+    min_tokens=0,
+    prompt_len=0,
+    alternatives=-1,
+    bias_ids=np.zeros(0, np.int32),
+    bias_values=np.zeros(0, np.float32),
+    stop_ids=np.zeros(0, np.int32),
+)
+"""the likeliest token, and no report"""
+
+
 class Rows(NamedTuple):
     """The rows of a step, [R] each.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from planted import RED, Planted, each, turns_red
 
 from optimist.actors.scheduler import settle as scheduler_settle
 from optimist.actors.scheduler.brought import Brought
@@ -21,11 +22,9 @@ from optimist.testing.conformance import check_parts
 from optimist.testing.integer_model import IntegerExecutor
 from optimist.testing.integer_rows import Longs, StepRows
 from optimist.testing.late_device import LateDevice
-from optimist.testing.matrix import MatrixRed, cells, pairwise
+from optimist.testing.matrix import cells, pairwise
 from optimist.testing.setup import OURS, Parts, Setup, integer_device
-from optimist.testing.simulation import SeedFailed
 
-RED = (MatrixRed, SeedFailed)
 FEW = pairwise(cells(["right", "wrong", "first-1", "first-2", "end-1", "device-first-1"]))
 
 
@@ -140,7 +139,7 @@ def counts_twice(flight: Flight, result: StepResult) -> Brought:
 
 ORIGINAL_BROUGHT: Callable[[Flight, StepResult], Brought] = vars(scheduler_settle)["brought"]
 
-PLANTED: Sequence[tuple[Any, str, Any]] = [
+PLANTED: Planted = [
     (Settlement, "_learn", never_corrected),
     (Settlement, "_cut", stops_at_the_last),
     (Settlement, "_append", caches_rejected),
@@ -151,12 +150,6 @@ PLANTED: Sequence[tuple[Any, str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("owner", "name", "mistake"), PLANTED, ids=[mistake.__name__ for _, _, mistake in PLANTED]
-)
-def test_a_mistake_in_an_actor_turns_it_red(
-    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, mistake: Any
-) -> None:
-    monkeypatch.setattr(owner, name, mistake)
-    with pytest.raises(RED):
-        check()
+@each(PLANTED)
+def test_a_mistake_in_an_actor_turns_it_red(owner: Any, name: str, mistake: Any) -> None:
+    turns_red(check, owner, name, mistake)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from planted import RED, Planted, each, turns_red
 
 from optimist.actors.builder import actor as builder_actor
 from optimist.actors.builder.apply import apply
@@ -31,12 +32,10 @@ from optimist.testing.conformance import check_parts
 from optimist.testing.integer_model import IntegerExecutor
 from optimist.testing.integer_rows import Longs, StepRows
 from optimist.testing.late_device import LateDevice, LateTicket
-from optimist.testing.matrix import MatrixRed, cells, pairwise
+from optimist.testing.matrix import cells, pairwise
 from optimist.testing.outcomes import Sampled
 from optimist.testing.setup import OURS, Parts, Setup
-from optimist.testing.simulation import SeedFailed
 
-RED = (MatrixRed, SeedFailed)
 FEW = pairwise(cells())
 
 
@@ -218,7 +217,7 @@ def runs_again(self: StepOrder, epoch: int, step: int) -> Verdict:
 
 ORIGINAL_JUDGE: Callable[[StepOrder, int, int], Verdict] = StepOrder.judge
 
-PLANTED: Sequence[tuple[Any, str, Any]] = [
+PLANTED: Planted = [
     (builder_actor, "apply", phase_by_shape),
     (Departures, "settle", frees_early),
     (Departures, "_leave", frees_blocks_early),
@@ -233,12 +232,6 @@ PLANTED: Sequence[tuple[Any, str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("owner", "name", "mistake"), PLANTED, ids=[mistake.__name__ for _, _, mistake in PLANTED]
-)
-def test_a_mistake_in_an_actor_turns_it_red(
-    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, mistake: Any
-) -> None:
-    monkeypatch.setattr(owner, name, mistake)
-    with pytest.raises(RED):
-        check()
+@each(PLANTED)
+def test_a_mistake_in_an_actor_turns_it_red(owner: Any, name: str, mistake: Any) -> None:
+    turns_red(check, owner, name, mistake)

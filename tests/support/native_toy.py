@@ -16,7 +16,7 @@ from optimist.actors.worker.native_executor import NativeExecutor
 from optimist.kernels.kv_cache import null_block
 from optimist.kernels.metadata import ExactMetadata
 from optimist.kernels.native.device import NativeDevice
-from optimist.kernels.native.shapes import Choice, Floats, Ints, Rows
+from optimist.kernels.native.shapes import GREEDY, Floats, Ints, Rows
 from optimist.messages.lengths import ExactSeqLens
 from optimist.models.base import StoredMatrix, WeightSource, expected_shapes
 from optimist.models.config import ModelConfig
@@ -38,23 +38,6 @@ TOY = ModelConfig(
     rms_norm_eps=1e-5,
     rope_theta=10000.0,
     tie_embeddings=True,
-)
-
-GREEDY = Choice(
-    seed=0,
-    temperature=0.0,
-    top_p=1.0,
-    min_p=0.0,
-    presence=0.0,
-    frequency=0.0,
-    repetition=1.0,
-    top_k=0,
-    min_tokens=0,
-    prompt_len=0,
-    alternatives=-1,
-    bias_ids=np.zeros(0, np.int32),
-    bias_values=np.zeros(0, np.float32),
-    stop_ids=np.zeros(0, np.int32),
 )
 
 

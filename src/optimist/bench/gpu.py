@@ -14,7 +14,7 @@ import torch
 
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Executor, Ticket
-from optimist.actors.worker.torch_executor import TorchExecutor
+from optimist.actors.worker.torch_executor import TorchExecutor, unheard
 from optimist.bench import attention
 from optimist.cells import executor_class
 from optimist.kernels import gpus
@@ -68,9 +68,9 @@ def config_of(model: str, device: str, dtype: str, requests: int) -> WorkerConfi
 def ids(model: str, device: str) -> dict[str, Any]:
     """Greedy ids in float32 on both devices: how many of each request agree before the first that differs."""
     config = config_of(model, device, "float32", CHECKED)
-    ours = _answers(executor_class(config).load(config, _unheard))
+    ours = _answers(executor_class(config).load(config, unheard))
     on_host = config_of(model, "cpu", "float32", CHECKED)
-    theirs = _answers(TorchExecutor.load(on_host, _unheard))
+    theirs = _answers(TorchExecutor.load(on_host, unheard))
     return {"requests": CHECKED, "tokens": STEPS, "agree": agreement(ours, theirs)}
 
 
@@ -92,7 +92,7 @@ def agreement(ours: list[list[int]], theirs: list[list[int]]) -> list[int]:
 def steps(model: str, device: str) -> dict[str, Any]:
     """Decode steps of many requests, DEPTH in flight, in which nothing may wait; and what the profiler saw."""
     config = config_of(model, device, "bfloat16", REQUESTS)
-    executor = executor_class(config).load(config, _unheard)
+    executor = executor_class(config).load(config, unheard)
 
     def again() -> float:
         executor.reset()
@@ -195,7 +195,3 @@ def share(batch: str, model: str, device: str, bandwidth: float) -> dict[str, An
         "of_copy_speed": round(ours["gb_per_s"] / bandwidth, 3),
         "largest_difference": found["largest_difference"],
     }
-
-
-def _unheard(what: str, done: int, total: int) -> None:
-    """Nobody follows the loading."""

@@ -17,16 +17,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.actors.config import WorkerConfig
-from optimist.actors.worker.base import Progress
 from optimist.actors.worker.device_proposer import DeviceProposer, Drafter, Indices, Round
 from optimist.actors.worker.torch_choice import Choice, earlier_drafts
-from optimist.actors.worker.torch_executor import TorchExecutor, unheard
-from optimist.actors.worker.torch_proposer import Factory
+from optimist.actors.worker.torch_executor import TorchExecutor
 from optimist.actors.worker.torch_sampling import SamplingState
 from optimist.bench.prose import passages
 from optimist.engine import Engine
 from optimist.kernels.contract import Kernels
-from optimist.kernels.device import Device
 from optimist.kernels.verify import Places, Verified
 from optimist.messages.params import SamplingParams
 from optimist.models.llama import Llama
@@ -70,19 +67,9 @@ class Watched(TorchExecutor):
 
     tallies: ClassVar[list[Tally]] = []
 
-    def __init__(
-        self,
-        model: Llama,
-        config: WorkerConfig,
-        *,
-        draft: Llama | None = None,
-        proposer: Factory | None = None,
-        device: Device | None = None,
-        progress: Progress = unheard,
-    ) -> None:
-        super().__init__(
-            model, config, draft=draft, proposer=proposer, device=device, progress=progress
-        )
+    def __init__(self, model: Llama, config: WorkerConfig, **more: Any) -> None:
+        """more: as of TorchExecutor."""
+        super().__init__(model, config, **more)
         tally = Tally()
         self.tallies.append(tally)
         if self._drafter is not None:

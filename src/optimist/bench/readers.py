@@ -8,29 +8,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.kernels.native.shapes import Choice, Rows
+from optimist.kernels.native.shapes import GREEDY, Rows
 from optimist.models.native import Sizes, load_device
 from optimist.models.quantisation import Formats, KvDtype, Quant
 from optimist.models.source import open_source
 
 BLOCK = 64
-
-GREEDY = Choice(
-    seed=0,
-    temperature=0.0,
-    top_p=1.0,
-    min_p=0.0,
-    presence=0.0,
-    frequency=0.0,
-    repetition=1.0,
-    top_k=0,
-    min_tokens=0,
-    prompt_len=0,
-    alternatives=-1,
-    bias_ids=np.zeros(0, np.int32),
-    bias_values=np.zeros(0, np.float32),
-    stop_ids=np.zeros(0, np.int32),
-)
 
 
 class Reader(Protocol):
