@@ -96,7 +96,7 @@ class _Stream:
         self._choices = choices
         self._send = send
         self._started = False
-        self._turn = anyio.Lock()
+        self._turn = anyio.Lock(fast_acquire=True)
 
     async def take(self, prompt: int, chunk: Chunk) -> None:
         async with self._turn:
