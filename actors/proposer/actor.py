@@ -185,11 +185,13 @@ class ProposerActor(Actor[ProposerMessage]):
 
 def _rows(message: Accepted) -> list[tuple[Accept, int]]:
     """Each row, and how many drafts it wants."""
-    counts = ints(message.counts)
-    tokens = np.split(ints(message.token_ids), np.cumsum(counts)[:-1]) if counts.size else []
-    columns = (message.slots, message.generations, message.starts, message.wanted)
-    rows = zip(*(ints(values).tolist() for values in columns), tokens, strict=True)
-    return [
-        (Accept(slot, generation, message.epoch, message.after_step, start, ids), wanted)
-        for slot, generation, start, wanted, ids in rows
-    ]
+    columns = (message.slots, message.generations, message.starts, message.counts, message.wanted)
+    tokens, step, epoch = ints(message.token_ids), message.after_step, message.epoch
+    rows, end = list[tuple[Accept, int]](), 0
+    for slot, generation, start, count, wanted in zip(
+        *(ints(values).tolist() for values in columns), strict=True
+    ):
+        begin, end = end, end + count
+        ids = tokens[begin:end]
+        rows.append((Accept(slot, generation, epoch, step, start, ids), wanted))
+    return rows

@@ -57,7 +57,7 @@ def match(tokens: Ids, shortest: int, longest: int) -> int | None:
     size = len(tokens)
     if size <= shortest:
         return None
-    ends = np.flatnonzero(tokens[shortest - 1 : size - 1] == tokens[-1]) + shortest
+    ends = (tokens[shortest - 1 : size - 1] == tokens[-1]).nonzero()[0] + shortest
     for back in range(2, shortest + 1):
         ends = _alike(tokens, ends, back)
     if not ends.size:

@@ -32,13 +32,28 @@ def walk(tree: SuffixTree, context: Ids, before: int, count: int, least: float) 
     """
     if len(context) < 2 or count < 1:
         return NOWHERE
-    found = tree.places(int(context[-2]), int(context[-1]), before)
+    left, right, tokens = int(context[-2]), int(context[-1]), tree.tokens
+    text = tokens.data
+    found = [
+        at for at in tree.places(left, right, before) if text[at] == right and text[at - 1] == left
+    ]
     if not found:
         return NOWHERE
-    places, length = _deepest(tree.tokens, np.array(found), context)
-    if length < 2:
-        return NOWHERE
-    return _descend(_continuations(tree.tokens, places, count), length, least)
+    if len(found) == 1:
+        # Most often there is one, for which arrays take longer than numbers.
+        length, begin = _alike(text, found[0], context.tolist()), found[0] + 1
+        return _descend([tokens[begin : begin + count].tolist()], length, least)
+    places, length = _deepest(tokens, np.array(found), context)
+    return _descend(_continuations(tokens, places, count), length, least)
+
+
+def _alike(text: memoryview, at: int, context: list[int]) -> int:
+    """How many of the last tokens of the context are those up to this place."""
+    most = min(len(context), at + 1)
+    for back in range(most):
+        if text[at - back] != context[-1 - back]:
+            return back
+    return most
 
 
 def _deepest(tokens: Ids, places: NDArray[np.intp], context: Ids) -> tuple[NDArray[np.intp], int]:
