@@ -125,7 +125,7 @@ def _shown(value: Any) -> str:
         return "-"
     if isinstance(value, bool):
         return "on" if value else "off"
-    return str(value)
+    return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
 def unoptioned() -> str:

@@ -8,7 +8,7 @@ from optimist import environment
 from optimist.cli import options
 from optimist.cli.main import main
 from optimist.cli.parser import BENCHES, COMMANDS, parse
-from optimist.cli.settings import sampling_params
+from optimist.cli.settings import engine_config, sampling_params
 from optimist.environment import VARIABLES, check_environment
 from optimist.messages.errors import ConfigError, InvalidRequest
 
@@ -150,3 +150,18 @@ def test_every_value_of_every_variable_is_taken() -> None:
     for variable in VARIABLES:
         for value in (*variable.choices, ""):
             check_environment({variable.name: value, "HOME": "/"})
+
+
+@pytest.mark.parametrize(
+    ("given", "groups"),
+    [
+        ((), ("scheduler+builder",)),
+        (("--group", "builder"), ("builder",)),
+        (("--placement", "embedded"), ()),
+        (("--placement", "processes"), ("scheduler+builder",)),
+    ],
+)
+def test_a_server_keeps_what_plans_in_one_process_unless_told_otherwise(
+    given: tuple[str, ...], groups: tuple[str, ...]
+) -> None:
+    assert engine_config(parse(["serve", *given])).groups == groups

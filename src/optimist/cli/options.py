@@ -47,7 +47,7 @@ OPTIONS = (
         "--group",
         "groups",
         "texts",
-        "actors that share a process, such as scheduler+builder; may be repeated",
+        "actors that share a process, such as worker+builder, or one alone; may be repeated",
     ),
     engine_option(
         "--depth",
@@ -197,6 +197,7 @@ COMMAND_DEFAULTS: dict[str, dict[str, Any]] = {
         "params.top_p": 0.9,
     },
     "serve": {
+        "config.groups": ("scheduler+builder",),
         "config.placement": "processes",
         "config.gateway.port": 8000,
         "command.drain_timeout": 25.0,

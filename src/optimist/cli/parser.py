@@ -111,7 +111,7 @@ def _default(command: str, option: Option) -> str:
     target = option.targets[0]
     value = COMMAND_DEFAULTS.get(command, {}).get(target, default_of(target))
     nothing = value is None or isinstance(value, bool) or value in ("", (), {})
-    return "" if nothing else str(value)
+    return "" if nothing else ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
 def _typed(option: Option) -> Callable[[str], Any]:

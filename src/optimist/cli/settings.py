@@ -46,6 +46,9 @@ def command_value(parsed: Parsed, name: str, default: Any = None) -> Any:
 def engine_options(parsed: Parsed) -> dict[str, Any]:
     """By the bare names of their fields, as Engine takes them. The model is named in any case."""
     given = _given(parsed, "config.")
+    if given.get("placement") != "processes" and "config.groups" not in parsed.values:
+        # Only where each actor would have a process does a command join some.
+        given.pop("groups", None)
     options = {path.rpartition(".")[2]: value for path, value in given.items()}
     if not options.get("model"):
         from optimist.models.default import default_model
