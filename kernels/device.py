@@ -160,6 +160,11 @@ class _Copies:
         return [np.array(copy.numpy()) for copy in self._copies]
 
 
+def current(name: str) -> AbstractContextManager[Any]:
+    """Where this thread allocates pinned memory and captures meanwhile: no other GPU is touched."""
+    return nullcontext() if name == "cpu" else torch.cuda.device(name)
+
+
 def device_of(name: str) -> Device:
     """The device that `cpu`, `cuda` or `cuda:N` names."""
     device = torch.device(name)

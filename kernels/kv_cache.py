@@ -6,9 +6,11 @@ its P * D numbers. So what is copied, shared or cleared with a block has its sca
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.kernels.device import upload
 from optimist.messages.errors import ConfigError
 
 SPARE_BLOCKS = 2
@@ -55,8 +57,18 @@ def null_block(cache: Tensor) -> int:
 
 def clear(cache: Tensor, blocks: tuple[int, ...]) -> None:
     """Zero these blocks in every layer."""
-    for block in blocks:
-        cache[:, :, block].zero_()
+    if cache.device.type == "cpu":
+        for block in blocks:
+            cache[:, :, block].zero_()
+    elif blocks:
+        clear_at_once(cache, blocks)
+
+
+def clear_at_once(cache: Tensor, blocks: tuple[int, ...]) -> None:
+    """The same in one launch, which only a GPU does fast. Heads have a multiple of four bytes."""
+    # Words, because torch cannot fill all narrow types.
+    words = cache.view(torch.int32)
+    words.index_fill_(2, upload(np.array(blocks, np.int64), cache.device), 0)
 
 
 def block_bytes(

@@ -31,7 +31,7 @@ from optimist.actors.worker.warm_up import warm_up
 from optimist.kernels.choice import torch_kernels
 from optimist.kernels.compiled import compiled
 from optimist.kernels.contract import Kernels
-from optimist.kernels.device import Device, device_of, upload
+from optimist.kernels.device import Device, current, device_of, upload
 from optimist.kernels.gpus import chosen_device
 from optimist.kernels.logprobs import Report, logprobs
 from optimist.kernels.paged_attention import prepare
@@ -121,7 +121,7 @@ class TorchExecutor(Executor):
         if config.threads is not None:
             torch.set_num_threads(config.threads)
         at = torch.device(name)
-        with enough_memory(config, name):
+        with enough_memory(config, name), current(name):
             draft = load_draft(config, dtype, progress, kernels, at)
             model = load_model(path, dtype, progress, kernels, at)
             return cls(model, config, draft=draft, progress=progress)

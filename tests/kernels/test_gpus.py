@@ -7,11 +7,12 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.chosen import TORCH, TRITON, executor_path
 from optimist.cli.doctor import examine
-from optimist.kernels import gpus, triton_interpreter
+from optimist.kernels import device, gpus, triton_interpreter
 from optimist.kernels.choice import TORCH as TORCH_KERNELS
 from optimist.kernels.choice import torch_kernels
 from optimist.kernels.gpus import Gpus, chosen_device, device_named, kernels_for, visible_devices
@@ -51,7 +52,7 @@ def test_variables_that_contradict_each_other_are_refused(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("option", "seen", "device"),
+    ("option", "seen", "named"),
     [
         ("auto", Gpus(), "cpu"),
         ("auto", TWO, "cuda:0"),
@@ -61,8 +62,8 @@ def test_variables_that_contradict_each_other_are_refused(monkeypatch: pytest.Mo
     ],
     ids=str,
 )
-def test_a_name_means_a_device(option: str, seen: Gpus, device: str) -> None:
-    assert device_named(option, seen) == device
+def test_a_name_means_a_device(option: str, seen: Gpus, named: str) -> None:
+    assert device_named(option, seen) == named
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,7 @@ def test_what_is_not_there_is_refused(option: str, seen: Gpus, message: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("device", "seen", "missing", "whose", "why"),
+    ("where", "seen", "missing", "whose", "why"),
     [
         ("cuda:1", TWO, "", "triton", "capability 9.0"),
         ("cuda:0", TWO, "", "torch", "need capability 8.0, it has 7.5"),
@@ -89,9 +90,9 @@ def test_what_is_not_there_is_refused(option: str, seen: Gpus, message: str) -> 
     ],
 )
 def test_kernels_are_chosen_by_capability(
-    device: str, seen: Gpus, missing: str, whose: str, why: str
+    where: str, seen: Gpus, missing: str, whose: str, why: str
 ) -> None:
-    chosen, said = kernels_for(device, seen, missing)
+    chosen, said = kernels_for(where, seen, missing)
     assert (chosen, why in said) == (whose, True)
 
 
@@ -104,8 +105,6 @@ def test_without_a_driver_nobody_loads_torch_to_look_for_a_gpu() -> None:
 
 
 def test_what_torch_sees_is_what_is_found() -> None:
-    import torch
-
     assert len(gpus.found().names) == torch.cuda.device_count()
 
 
@@ -144,6 +143,12 @@ def test_a_gpu_without_triton_computes_with_torch_and_says_so(
     assert executor_path(WorkerConfig(device="cuda:1")) == TORCH
     with pytest.raises(ConfigError, match=r"worker\.executor: no compiler, or use torch"):
         executor_path(WorkerConfig(device="cuda:1", executor="triton"))
+
+
+def test_loading_touches_the_gpu_that_it_is_for_alone() -> None:
+    where = device.current("cuda:1")
+    assert isinstance(where, torch.cuda.device) and where.idx == 1
+    assert not isinstance(device.current("cpu"), torch.cuda.device)
 
 
 def test_torch_attends_on_a_gpu_by_its_own_operator() -> None:

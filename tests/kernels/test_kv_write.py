@@ -39,5 +39,7 @@ def test_a_fresh_cache_has_a_null_block_and_cleared_blocks_are_zero() -> None:
     assert cache[:, :, kv_cache.null_block(cache)].eq(0).all()
     assert cache[:, :, 0].isnan().all()
     kv_cache.clear(cache, (0, 3))
+    kv_cache.clear_at_once(cache, (1, 4))
+    assert cache[:, :, [1, 4]].eq(0).all() and cache[:, :, 2].isnan().all()
     assert cache[:, :, [0, 3]].eq(0).all()
     assert kv_cache.block_bytes(2, 1, 4, 8, torch.bfloat16) == cache[:, :, 0].numel() * 2
