@@ -18,6 +18,8 @@ class Open(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
     epoch, step: the first step that may add tokens to these: the one whose plan opens the slot, or
     the one behind the last that settled. token_ids: what is known of the request, prompt first, [N].
+    cache_salt, use_cache: as in its Admit: what one request generated is drafted for another of the
+    same salt alone, and neither for nor from one with use_cache False.
     A Close comes before the Open of another request in the same slot and epoch.
     """
 
@@ -26,6 +28,8 @@ class Open(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     slot: int
     generation: int
     token_ids: Column
+    cache_salt: str
+    use_cache: bool
 
     def __post_init__(self) -> None:
         check_non_negative("Open", {"token_ids": self.token_ids})

@@ -18,7 +18,8 @@ class Admit(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True,
     request: unique over all gateway incarnations. credit: how many tokens may be sent before a Grant.
     emitted_ids: tokens already delivered to the client, [E]; the request continues behind them.
     deadline: seconds of the host's monotonic clock, after which it is not worth computing.
-    priority: smaller runs earlier. cache_salt: requests share cached prefixes only within one salt.
+    priority: smaller runs earlier. cache_salt: requests share cached prefixes, and texts that a proposer
+    remembers, only within one salt. use_cache: False shares neither.
     stop_ids: end the request when chosen (the last token is delivered), [S].
     max_tokens: 0 for one that only wants the log-probabilities of its prompt.
     """

@@ -153,7 +153,8 @@ class ProposerActor(Actor[ProposerMessage]):
             return
         if before is not None:
             self._close(message.slot, before)
-        self._guard.open(message.slot, message.generation, tokens)
+        salt = message.cache_salt if message.use_cache else None
+        self._guard.open(message.slot, message.generation, tokens, salt)
 
     def _close(self, slot: int, generation: int) -> None:
         self._answers.drop(slot)

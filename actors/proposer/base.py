@@ -29,6 +29,12 @@ class Proposer(ABC):
     def open(self, slot: int, generation: int, token_ids: Ids) -> None:
         """A request is in the slot: all its tokens so far, prompt first. The slot was closed before."""
 
+    def shares(self, slot: int, generation: int, salt: str | None) -> None:  # noqa: B027 - optional
+        """Told before `open` with whom the request shares what it generates: with requests of the same
+        salt and no others; None: with nobody, in either direction. Only for a class that drafts for one
+        request what it learnt of another.
+        """
+
     @abstractmethod
     def close(self, slot: int, generation: int) -> None:
         """It has left the slot."""

@@ -24,10 +24,11 @@ class Guard:
         self._proposer = proposer
         self._open: set[int] = set()
 
-    def open(self, slot: int, generation: int, token_ids: Ids) -> None:
-        """See Proposer."""
+    def open(self, slot: int, generation: int, token_ids: Ids, salt: str | None = None) -> None:
+        """See Proposer; salt: as `shares` is told, before."""
         self._open.discard(slot)
         try:
+            self._proposer.shares(slot, generation, salt)
             self._proposer.open(slot, generation, _read_only(token_ids))
             self._open.add(slot)
         except Exception as error:  # noqa: BLE001 - whatever a class raises costs drafts only

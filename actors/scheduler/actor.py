@@ -11,7 +11,6 @@ from optimist.actors.config import SchedulerConfig
 from optimist.actors.scheduler.core import Core
 from optimist.actors.scheduler.options import check_options
 from optimist.actors.scheduler.settle import News
-from optimist.actors.scheduler.told import opened
 from optimist.messages.base import ActorMessage
 from optimist.messages.control import Resync
 from optimist.messages.drafting import Close, Open
@@ -108,7 +107,7 @@ class Scheduler(Actor[SchedulerMessage]):
                 self._tell(self.core.capacity(message))
             case _:
                 self.core.counters.ignored["message"] += 1
-        self._draft(self.core.closed())
+        self._draft(self.core.moved())
 
     def turn(self) -> float | None:
         """Drop what is too late, plan what can run, and say how things stand."""
@@ -116,7 +115,7 @@ class Scheduler(Actor[SchedulerMessage]):
         self._tell(self.core.expire(now))
         while (plan := self.core.plan(now)) is not None:
             self._builder.send(plan)
-            self._draft([*self.core.closed(), *opened(plan)])
+            self._draft(self.core.moved(plan))
         if (stats := self.core.stats(now)) is not None:
             self._gateway.send(stats)
         return self.core.wait(now)

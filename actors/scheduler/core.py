@@ -141,9 +141,9 @@ class Core:
         """What a proposer that knows nothing is to be told."""
         return [] if self.epoch is None else told.running(self.epoch, self.incarnation)
 
-    def closed(self) -> list[Close]:
-        """What the proposer is to be told of slots that requests left since the last call."""
-        return [] if self.epoch is None else told.closed(self.epoch, self.incarnation)
+    def moved(self, plan: Plan | None = None) -> list[Open | Close]:
+        """And of slots that requests left since the last call, or move into with a plan just made."""
+        return [] if self.epoch is None else told.moved(self.epoch, self.incarnation, plan)
 
     def expire(self, now: float) -> list[News]:
         """End the requests whose deadline has passed."""

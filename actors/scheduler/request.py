@@ -29,6 +29,8 @@ class Request:
     given: emitted tokens that another life of the scheduler had sent. strikes: worker deaths it was in.
     drafted, accepted: drafts verified for it, and those that were right.
     overtaken: requests that arrived later and were admitted earlier.
+    use_cache: whether its prefixes are shared. share_drafts: and its text, by a proposer that remembers
+    texts: what its Admit says, whatever the engine caches.
     digests: of its full blocks, as far as they have been computed.
     """
 
@@ -43,6 +45,7 @@ class Request:
     deadline: float
     salt: str
     use_cache: bool
+    share_drafts: bool
     trace: str
     arrival: int
     given: int
@@ -95,6 +98,7 @@ def request_of(admit: Admit, arrival: int) -> Request:
         deadline=float("inf") if admit.deadline is None else admit.deadline,
         salt=admit.cache_salt,
         use_cache=admit.use_cache,
+        share_drafts=admit.use_cache,
         trace=admit.trace,
         arrival=arrival,
         given=len(emitted),

@@ -25,7 +25,8 @@ class Options(TypedDict, total=False):
     """What may be said of a request besides prompt and parameters.
 
     want_text: False delivers token ids only. priority: smaller runs earlier. deadline_ms: from now.
-    cache_salt: requests share cached prefixes only within one salt. trace: an id for logs.
+    cache_salt: requests share cached prefixes, and texts that a proposer
+    remembers, only within one salt. trace: an id for logs.
     """
 
     want_text: bool

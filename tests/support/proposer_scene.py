@@ -69,6 +69,8 @@ class Scene(NamedTuple):
         generation: int = 1,
         epoch: int = 1,
         step: int = 0,
+        salt: str = "",
+        use_cache: bool = True,
     ) -> None:
         self.actor.receive(
             Open(
@@ -78,6 +80,8 @@ class Scene(NamedTuple):
                 slot=slot,
                 generation=generation,
                 token_ids=column(tokens),
+                cache_salt=salt,
+                use_cache=use_cache,
             )
         )
 

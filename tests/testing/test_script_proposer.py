@@ -99,7 +99,16 @@ def answers(lie: Lie, steps: int = 1) -> list[Drafts]:
     )
     for slot in (1, 2):
         actor.receive(
-            Open(incarnation=1, epoch=4, step=0, slot=slot, generation=7, token_ids=column([slot]))
+            Open(
+                incarnation=1,
+                epoch=4,
+                step=0,
+                slot=slot,
+                generation=7,
+                token_ids=column([slot]),
+                cache_salt="",
+                use_cache=True,
+            )
         )
     for step in range(steps):
         actor.receive(

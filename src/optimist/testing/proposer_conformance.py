@@ -38,6 +38,7 @@ Make = Callable[[ProposerConfig], Proposer]
 MOVES = 300
 """calls in one afternoon of the class alone"""
 
+SALTS = ("", "one", "other", None)
 SLOTS = 4
 VOCAB = INTEGERS.vocab_size
 
@@ -138,7 +139,7 @@ def _afternoon(make: Make, config: ProposerConfig, seed: int, worthless: int) ->
         tokens = [rng.randrange(kinds) for _ in range(rng.choice((0, 1, 2, 3, 7, 40)))]
         if slot not in open_slots:
             open_slots[slot] = generation
-            guard.open(slot, generation, loan.show(tokens))
+            guard.open(slot, generation, loan.show(tokens), SALTS[generation % len(SALTS)])
         elif rng.random() < 0.1:
             guard.close(slot, open_slots.pop(slot))
         else:

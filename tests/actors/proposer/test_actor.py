@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from proposer_scene import Scene, by_slot
+import pytest
+from proposer_scene import Scene, by_slot, scene
 
 from optimist.actors.config import ProposerConfig
 from optimist.actors.proposer.actor import ASK_EVERY, ProposerActor
 from optimist.actors.proposer.ledger import LATE
+from optimist.actors.proposer.suffix import SuffixProposer
 from optimist.messages.control import Resync
 from optimist.messages.drafting import Drafts
 
@@ -200,3 +202,20 @@ def test_a_worker_whose_inbox_is_full_misses_drafts_and_nothing_breaks(recorded:
     recorded.accept(0, {0: (1, [5])})
     assert recorded.drafts() == []
     assert recorded.actor.statistics().ignored == {"mailbox_full": 1}
+
+
+@pytest.mark.parametrize(
+    ("salt", "use_cache", "drafted"),
+    [("a", True, {1: [4, 5, 6]}), ("b", True, {}), ("a", False, {})],
+)
+def test_the_salt_of_a_request_reaches_the_class(
+    salt: str, use_cache: bool, drafted: dict[int, list[int]]
+) -> None:
+    made = scene(SuffixProposer(ProposerConfig(proposer="suffix")))
+    made.open(0, [1, 2, 3], salt="a")
+    made.accept(0, {0: (3, [4, 5, 6, 7])}, wanted=0)
+    made.close(0)
+    made.drafts()
+    made.open(1, [8, 2], salt=salt, use_cache=use_cache)
+    made.accept(1, {1: (2, [3])})
+    assert made.drafts() == [(1, drafted)]

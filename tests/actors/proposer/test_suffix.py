@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimist.actors.config import ProposerConfig
-from optimist.actors.proposer.suffix import SharedTexts, SuffixProposer
+from optimist.actors.proposer.suffix import MOST_SALTS, SaltedTexts, SharedTexts, SuffixProposer
 from optimist.actors.proposer.suffix_tree import PLACES, SuffixTree
 from optimist.actors.proposer.suffix_walk import walk
 from optimist.messages.errors import ConfigError
@@ -107,9 +107,16 @@ def proposer(**options: Any) -> SuffixProposer:
     return SuffixProposer(ProposerConfig(**options))
 
 
-def run(made: SuffixProposer, prompt: list[int], output: list[int], slot: int = 0) -> None:
-    """A request from its beginning to its end."""
+def start(made: SuffixProposer, slot: int, *prompt: int, salt: str | None = "") -> None:
+    made.shares(slot, 1, salt)
     made.open(slot, 1, ids(*prompt))
+
+
+def run(
+    made: SuffixProposer, prompt: list[int], output: list[int], slot: int = 0, salt: str | None = ""
+) -> None:
+    """A request from its beginning to its end."""
+    start(made, slot, *prompt, salt=salt)
     for token in output:
         made.accepted(slot, 1, ids(token))
     made.close(slot, 1)
@@ -117,35 +124,67 @@ def run(made: SuffixProposer, prompt: list[int], output: list[int], slot: int = 
 
 def test_a_request_repeats_itself() -> None:
     made = proposer()
-    made.open(0, 1, ids(1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3))
+    start(made, 0, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3)
     assert made.propose(0, 1, 4).tolist() == [4, 5, 6, 7]
 
 
 def test_what_one_request_was_answered_helps_the_next() -> None:
     made = proposer()
     run(made, [1, 2, 3], [4, 5, 6, 7])
-    made.open(1, 1, ids(8, 2, 3))
+    start(made, 1, 8, 2, 3)
     assert made.propose(1, 1, 2).tolist() == [4, 5]
 
 
 def test_a_prompt_alone_is_not_remembered() -> None:
     made = proposer()
     run(made, [1, 2, 3, 4, 5], [])
-    made.open(1, 1, ids(1, 2, 3))
+    start(made, 1, 1, 2, 3)
     assert made.propose(1, 1, 2).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("a", "b"), ("", "a"), ("a", ""), ("a", None), (None, "a"), (None, None)]
+)
+def test_nothing_is_drafted_for_a_request_that_another_salt_was_answered(
+    one: str | None, other: str | None
+) -> None:
+    made = proposer()
+    run(made, [1, 2, 3], [4, 5, 6, 7], salt=one)
+    start(made, 1, 8, 2, 3, salt=other)
+    assert made.propose(1, 1, 2).tolist() == []
+    made.close(1, 1)
+    # The next one in its slot inherits nothing: neither salt nor texts.
+    made.open(1, 2, ids(8, 2, 3))
+    assert made.propose(1, 2, 2).tolist() == []
+
+
+def test_salts_share_the_room_and_the_one_longest_silent_goes_first() -> None:
+    shared, text = SaltedTexts(1000), np.arange(300, dtype=np.int32)
+    for salt in ("a", "b", "c"):
+        shared.add(salt, text)
+    shared.add("a", ids(1, 2))
+    shared.add("d", text)
+    assert [salt for salt in "abcd" if shared.trees(salt)] == ["a", "c", "d"]
+    for number in range(3 * MOST_SALTS):
+        shared.add(str(number), ids(1))
+        assert len(shared) <= 1000 and shared.nbytes <= 24 * 1000
+    assert [bool(shared.trees(str(3 * MOST_SALTS - back))) for back in (1, MOST_SALTS)] == [
+        True
+    ] * 2
+    assert not shared.trees(str(2 * MOST_SALTS - 1)) and not shared.trees("a")
 
 
 def test_the_tree_that_promises_more_is_followed() -> None:
     made = proposer()
     run(made, [1, 2, 3, 4], [5, 6, 7, 8])
-    made.open(0, 1, ids(3, 4, 9, 1, 2, 3, 4))
+    start(made, 0, 3, 4, 9, 1, 2, 3, 4)
     assert made.propose(0, 1, 4).tolist() == [5, 6, 7, 8]
 
 
 def test_a_long_history_is_looked_up_in_a_short_tree() -> None:
     made = proposer()
     run(made, [1, 2], [3, 4])
-    made.open(1, 1, ids(*range(50, 90), 1, 2))
+    start(made, 1, *range(50, 90), 1, 2)
     assert made.propose(1, 1, 2).tolist() == [3, 4]
 
 
@@ -153,14 +192,14 @@ def test_drafts_stop_where_texts_part() -> None:
     made = proposer(suffix_probability=0.6)
     for last in (6, 7, 8):
         run(made, [1, 2, 3], [4, 5, last])
-    made.open(0, 1, ids(1, 2, 3))
+    start(made, 0, 1, 2, 3)
     assert made.propose(0, 1, 8).tolist() == [4, 5]
 
 
 def test_nothing_is_shared_when_there_is_no_room_for_it() -> None:
     made = proposer(suffix_tokens=0)
     run(made, [1, 2, 3], [4, 5])
-    made.open(1, 1, ids(1, 2, 3))
+    start(made, 1, 1, 2, 3)
     assert made.propose(1, 1, 2).tolist() == []
 
 
@@ -176,7 +215,7 @@ def test_shared_memory_stays_within_its_bound(capacity: int) -> None:
 
 def test_a_request_takes_the_memory_that_is_stated() -> None:
     made = proposer(suffix_tokens=0)
-    made.open(0, 1, np.arange(500, dtype=np.int32))
+    start(made, 0, *range(500))
     for size in range(500, 5000):
         made.accepted(0, 1, ids(size))
         assert made.nbytes <= 36 * (size + 1)

@@ -216,6 +216,17 @@ def test_the_proposer_is_told_who_moves_in_and_who_has_left() -> None:
     assert (closed.slot, closed.generation) == (0, 0)
 
 
+@pytest.mark.parametrize("prefix_cache", [True, False])
+def test_the_proposer_is_told_with_whom_a_request_shares_its_text(prefix_cache: bool) -> None:
+    rig = drafting(prefix_cache=prefix_cache)
+    rig.admit(5, 9, cache_salt="alice")
+    rig.admit(5, 9, use_cache=False)
+    rig.turn()
+    rig.receive(Resync(incarnation=9, actor="proposer"))
+    told = [(one.cache_salt, one.use_cache) for one in rig.proposer.sent if isinstance(one, Open)]
+    assert told == [("alice", True), ("", False)] * 2
+
+
 def test_a_newborn_proposer_is_told_of_every_running_request_and_its_settled_tokens() -> None:
     rig = drafting()
     rig.admit(5, 30)
