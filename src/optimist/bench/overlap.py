@@ -25,6 +25,9 @@ PROPOSERS: dict[str, dict[str, Any]] = {
     "ngram": {"proposer": "ngram"},
     "suffix": {"proposer": "suffix"},
     "self-draft": {"proposer": "self-draft"},
+    # Never adapted: every step asks for drafts of every row, and waits for them.
+    "ngram, always 3 drafts": {"proposer": "ngram", "draft_tokens": 3},
+    "suffix, always 3 drafts": {"proposer": "suffix", "draft_tokens": 3},
     "ngram, own process": {"proposer": "ngram", **OWN_PROCESS},
     "suffix, own process": {"proposer": "suffix", **OWN_PROCESS},
 }
