@@ -1,9 +1,11 @@
 """Where a step's time goes: phases of the native library beside the time that its reads take.
 
     python benchmarks/anatomy.py [--quant int8] [--kv auto] [--context 256] [--steps 40] [--json] [--svg FILE]
+    python benchmarks/anatomy.py --prefill 1024 [--chunk 1024] [--quant int8] [--json]
 
 A phase is the time of the first thread; `wait` is what it waits for the others. The floor is the time that
 reading the weights and the cached keys and values takes at the bandwidth probed beside each batch.
+With --prefill: the rate at which a prompt is read, beside what the machine multiplies out of registers.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,7 +29,7 @@ from optimist.kernels.native.shapes import Rows
 from optimist.models.default import default_model
 from optimist.models.native import Sizes, load_device
 from optimist.models.quantisation import Formats
-from optimist.models.source import open_source
+from optimist.models.source import WeightSource, open_source
 
 SHOWN = {
     "norm": "#9a9a9a",
@@ -72,11 +74,31 @@ def measure(device: NativeDevice, rows: int, steps: int) -> dict[str, Any]:
     return {"rows": rows, "step_ms": median(taken), "phases_ms": found}
 
 
-def _rows(slots: Sequence[int], query: int) -> Rows:
-    count = len(slots)
-    ones = np.ones(count, np.int32)
+def prefill(device: NativeDevice, tokens: int, times: int) -> dict[str, Any]:
+    """The rate at which one prompt is read in chunks as large as a step takes, best and median."""
+    rng, blocks = np.random.default_rng(0), np.arange(-(-tokens // BLOCK), dtype=np.int32)
+    ids = rng.integers(0, device.shape.vocab, tokens).astype(np.int32)
+    taken, chunk = [], min(tokens, device.shape.max_tokens)
+    for _ in range(times):
+        device.reset()
+        device.open_slot(0, ids, 0, GREEDY)
+        device.set_blocks(np.zeros_like(blocks), blocks, blocks)
+        begun = time.perf_counter()
+        for at in range(0, tokens, chunk):
+            device.step(_rows([0], min(chunk, tokens - at), samples=at + chunk >= tokens))
+        taken.append(time.perf_counter() - begun)
+    return {
+        "prompt": tokens,
+        "tokens_per_s": round(tokens / median(taken), 1),
+        "best_tokens_per_s": round(tokens / min(taken), 1),
+    }
+
+
+def _rows(slots: Sequence[int], query: int, *, samples: bool = True) -> Rows:
+    ones = np.ones(len(slots), np.int32)
     return Rows(
-        np.array(slots, np.int32), query * ones, -ones, ones, 0 * ones, np.zeros(0, np.int32)
+        *(np.array(slots, np.int32), query * ones, -ones),
+        *(int(samples) * ones, 0 * ones, np.zeros(0, np.int32)),
     )
 
 
@@ -120,34 +142,62 @@ def main() -> None:
     parser.add_argument("--kv", default="auto", choices=["auto", "bfloat16", "int8"])
     parser.add_argument("--batches", default="1,8,32")
     parser.add_argument("--context", type=int, default=256)
+    parser.add_argument(
+        "--prefill", type=int, default=0, help="tokens of a prompt, in place of steps"
+    )
+    parser.add_argument("--chunk", type=int, default=1024, help="of a prompt, in one step")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--svg")
     asked = parser.parse_args()
-    batches = [int(value) for value in asked.batches.split(",")]
     with open_source(asked.model or default_model()) as source:
-        room = -(-(asked.context + asked.steps + 2) // BLOCK) * BLOCK
-        blocks = max(batches) * room // BLOCK
-        kept = Formats(source, asked.quant).kept(asked.kv)
-        most = max(room, max(batches))
-        sizes = Sizes(BLOCK, blocks, max(batches), room, most, asked.threads, kept)
-        device = load_device(source, sizes, quant=asked.quant)
-        weights = floor.step_bytes(source, asked.quant)
-        token = floor.token_bytes(source, asked.quant, asked.kv)
-    found = []
+        found = [_prompt(source, asked)] if asked.prefill else list(_steps(source, asked))
+    if asked.svg and not asked.prefill:
+        title = f"A decode step, {asked.quant}, {asked.context} tokens behind each row"
+        Path(asked.svg).write_text(picture(found, title), encoding="utf-8")
+
+
+def _device(
+    source: WeightSource, asked: argparse.Namespace, rows: int, room: int, most: int
+) -> NativeDevice:
+    kept = Formats(source, asked.quant).kept(asked.kv)
+    sizes = Sizes(BLOCK, rows * room // BLOCK, rows, room, most, asked.threads, kept)
+    return load_device(source, sizes, quant=asked.quant)
+
+
+def _steps(source: WeightSource, asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    batches = [int(value) for value in asked.batches.split(",")]
+    room = -(-(asked.context + asked.steps + 2) // BLOCK) * BLOCK
+    device = _device(source, asked, max(batches), room, max(room, *batches))
+    weights = floor.step_bytes(source, asked.quant)
+    token = floor.token_bytes(source, asked.quant, asked.kv)
     for rows in batches:
         prepare(device, rows, asked.context)
         each = measure(device, rows, asked.steps)
         speed = floor.bandwidth(weights, asked.threads)
         size = weights + rows * token * (asked.context + asked.steps // 2)
         each |= {"gb_per_s": speed / 1e9, "floor_ms": 1000 * size / speed}
-        found.append(each)
         print(json.dumps(each) if asked.json else _line(each), flush=True)
+        yield each
     device.close()
-    if asked.svg:
-        title = f"A decode step, {asked.quant}, {asked.context} tokens behind each row"
-        Path(asked.svg).write_text(picture(found, title), encoding="utf-8")
+
+
+def _prompt(source: WeightSource, asked: argparse.Namespace) -> dict[str, Any]:
+    """The rate of a prompt beside what the machine can multiply."""
+    room = -(-(asked.prefill + 1) // BLOCK) * BLOCK
+    device = _device(source, asked, 1, room, min(asked.chunk, asked.prefill))
+    found = prefill(device, asked.prefill, max(3, asked.steps // 4))
+    device.close()
+    peak = floor.peak(asked.quant, asked.threads)
+    done = floor.prompt_operations(source, asked.prefill) / asked.prefill
+    found |= {
+        "threads": asked.threads,
+        "peak_gops": round(peak / 1e9, 1),
+        "of_the_peak": round(found["tokens_per_s"] * done / peak, 3),
+    }
+    print(json.dumps(found) if asked.json else found, flush=True)
+    return found
 
 
 def _line(each: dict[str, Any]) -> str:

@@ -45,6 +45,14 @@ def anatomy() -> dict[str, Any]:
     return found
 
 
+def prompts() -> dict[str, Any]:
+    """The rate of a prompt in two formats, beside what the machine multiplies."""
+    script, found = str(BENCHMARKS / "anatomy.py"), {}
+    for quant in ("int8", "none"):
+        found[quant] = json.loads(run(60, script, "--quant", quant, "--prefill", "1024", "--json"))
+    return found
+
+
 def bench(command: str, seconds: float) -> dict[str, Any]:
     """What `optimist bench` says."""
     found: dict[str, Any] = json.loads(run(seconds, "-m", "optimist", "bench", command, "--json"))
@@ -75,6 +83,7 @@ def main() -> None:
     asked = parser.parse_args()
     parts: dict[str, Callable[[], Any]] = {
         "anatomy": anatomy,
+        "prompts": prompts,
         "floor": lambda: bench("floor", 60),
         "rows": lambda: versus(["all"], asked.peer, asked.pairs, asked.seconds),
         "curve": lambda: versus(CURVE, [p for p in asked.peer if "openvino" in p], 1, 150),

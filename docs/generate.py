@@ -225,6 +225,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "bound-readers": bound_table,
     "comparison": lambda: table(*performance_table.comparison()),
     "phases": lambda: table(*performance_table.phases()),
+    "prompts": lambda: table(*performance_table.prompts()),
     "quality": lambda: table(*performance_table.quality()),
     "gains": lambda: table(*speculation_table.gains()),
     "optimum": lambda: table(*speculation_table.optimum()),

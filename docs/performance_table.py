@@ -33,6 +33,18 @@ def phases() -> Table:
     return head, rows
 
 
+def prompts() -> Table:
+    """Rates of a prompt beside the peak of multiplications."""
+    head = ("format", "prompt", "threads", "tokens a second", "their peak", "of the peak")
+    rows: list[tuple[str, ...]] = []
+    for name, found in record("prompts").items():
+        shown = "bf16" if name == "none" else name
+        peak, share = f"{found['peak_gops']:.0f} GOP/s", f"{found['of_the_peak']:.0%}"
+        sizes = f"{found['prompt']}", f"{found['threads']}"
+        rows.append((shown, *sizes, f"{found['tokens_per_s']:.0f}", peak, share))
+    return head, rows
+
+
 def quality() -> Table:
     """Perplexity and agreement by format."""
     head = ("format", "perplexity", "lost", "top-1 agreement", "KL, nats")

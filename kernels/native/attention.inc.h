@@ -18,6 +18,7 @@ struct Halves {
   static ALWAYS_MEMBER W read(const uint8_t* at) { return load_w(at); }
   static ALWAYS_MEMBER X both(const uint16_t* at) { return pair(at); }
   static ALWAYS_MEMBER F value(Sum sum, F scale) { return mul(sum, scale); }
+  static ALWAYS_MEMBER F more(Sum sum, F scale, F before) { return fma(sum, scale, before); }
 };
 
 // Those of 8 bits, with scales for each token and head. Queries and weights have 16 bits and a scale,
@@ -30,6 +31,7 @@ struct Bytes {
   static ALWAYS_MEMBER W read(const uint8_t* at) { return load_s8(at); }
   static ALWAYS_MEMBER X both(const uint16_t* at) { return words(at); }
   static ALWAYS_MEMBER F value(Sum sum, F scale) { return mul(to_float(sum), scale); }
+  static ALWAYS_MEMBER F more(Sum sum, F scale, F before) { return fma(to_float(sum), scale, before); }
 };
 
 struct Scratch {
@@ -100,8 +102,8 @@ KERNEL void score(const uint16_t* q, int width, int low, int high, const uint8_t
     if (C::kGrouped) unit = load_bf16(tile_scales(tiles[n], width) + low / kKeyGroup * kTile);
     UNROLL for (int r = 0; r < R; ++r) {
       float* to = out[r] + at + kTile * n;
-      F part = C::value(c[r][n], C::kGrouped ? mul(unit, set1(scale[r])) : set1(scale[r]));
-      store(to, C::kGrouped && low ? add(load(to), part) : part);
+      F one = C::kGrouped ? mul(unit, set1(scale[r])) : set1(scale[r]);
+      store(to, C::kGrouped && low ? C::more(c[r][n], one, load(to)) : C::value(c[r][n], one));
     }
   }
 }

@@ -163,8 +163,10 @@ struct Isa {
   void (*merge)(const MergeWork&);
   int32_t (*choose)(const ChooseWork&);
   void (*report)(const float* logits, int vocab, int32_t id, Report&);
-  // Bytes a second that this thread reads.
+  // A number that depends on all the bytes.
   uint64_t (*read)(const uint8_t* memory, size_t bytes);
+  // Rounds of the multiplications of a linear's tile, out of registers, and how many each has.
+  uint64_t (*multiply_add)(Format format, uint64_t rounds, uint8_t* memory);
   // The probability that a token is drawn with.
   float (*likelihood)(const ChooseWork&, int32_t id);
   // Numbers in (0, 1) that decide about drafts at positions from `begin` on, and the seed of what is

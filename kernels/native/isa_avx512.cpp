@@ -14,6 +14,7 @@ namespace avx512 {
 constexpr Isa kTable = {
     "avx512", attention_scratch, choose_scratch, linear_panels, multiply,
     finish_panels, quantise, rms_norm, rope, attend, merge, choose, report, read_memory,
+    multiply_add,
     likelihood, verdict, residual_seed,
 };
 

@@ -124,6 +124,7 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "native_weight_bytes": (c_uint64, (c_void_p,)),
     "native_cache_bytes": (c_uint64, (c_void_p,)),
     "native_probe_read": (c_int32, (c_char_p, c_int32, c_uint64, c_int32, POINTER(c_double))),
+    "native_probe_multiply": (c_double, (c_char_p, c_int32, c_int32, c_uint64)),
     "native_op_linear": (
         c_int32,
         (c_char_p, *(c_int32,) * 5, _Bytes, c_int32, _Floats, _Floats),

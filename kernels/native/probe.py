@@ -1,4 +1,4 @@
-"""How fast this machine reads memory, as the library's own kernels read it."""
+"""How fast this machine reads memory and multiplies, as the library's own kernels do."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import ctypes
 import numpy as np
 
 from optimist.kernels.native.library import instruction_set, library
+from optimist.kernels.native.shapes import Format
 from optimist.messages.errors import ConfigError
 
 
@@ -22,3 +23,16 @@ def read_seconds(size: int, threads: int, passes: int, *, isa: str = "") -> list
         raise ConfigError(f"expected memory for {size} bytes and {threads} threads, got less")
     found: list[float] = seconds.tolist()
     return found
+
+
+def operations(kind: Format, threads: int, rounds: int = 1 << 18, *, isa: str = "") -> float:
+    """Multiplications and additions a second that threads do together out of registers, as linears of BF16
+    or INT8 do them. rounds: of some 24 instructions, eight times in each thread.
+
+    Raises ConfigError where threads do not suffice.
+    """
+    name = instruction_set(isa).encode()
+    products: float = library().native_probe_multiply(name, threads, kind, rounds)
+    if not products:
+        raise ConfigError(f"expected {threads} threads, got fewer")
+    return 2 * products

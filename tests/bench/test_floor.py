@@ -11,7 +11,8 @@ import pytest
 from optimist.bench import floor
 from optimist.cli.main import main
 from optimist.kernels.native.library import here
-from optimist.kernels.native.probe import read_seconds
+from optimist.kernels.native.probe import operations, read_seconds
+from optimist.kernels.native.shapes import Format
 from optimist.messages.errors import ConfigError
 from optimist.models.default import default_model
 from optimist.models.source import open_source
@@ -45,6 +46,7 @@ def test_the_floor_is_bytes_over_bandwidth(capsys: pytest.CaptureFixture[str]) -
     said = _said(capsys, "--quant", "int8", "--context", "100")
     assert (said["probe"], said["threads"], said["context"]) == ("native", 2, 100)
     assert said["memory_gb_per_s"].keys() == {"1", "2"}
+    assert said["peak_gops"]["int8"] > 0 < said["peak_gops"]["none"]
     (found,) = said["quant"].values()
     for rows, step in found["batches"].items():
         size = found["weight_bytes"] + int(rows) * found["kv_bytes_per_row"]
@@ -59,7 +61,7 @@ def test_numpy_reads_where_the_library_is_missing(
 ) -> None:
     monkeypatch.setattr(floor, "missing", lambda: "not built")
     said = _said(capsys, "--quant", "int4")
-    assert said["probe"] == "numpy"
+    assert (said["probe"], said["peak_gops"]) == ("numpy", {})
     assert said["quant"]["int4"]["weights_gb_per_s"] > 0
 
 
@@ -85,6 +87,12 @@ def test_no_context_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("isa", here())
 def test_every_instruction_set_reads(isa: str) -> None:
     assert all(taken > 0 for taken in read_seconds(1 << 16, 3, 2, isa=isa))
+
+
+@pytest.mark.parametrize("kind", [Format.BF16, Format.INT8])
+@pytest.mark.parametrize("isa", here())
+def test_every_instruction_set_multiplies(isa: str, kind: Format) -> None:
+    assert operations(kind, 2, 64, isa=isa) > 0
 
 
 def test_more_memory_than_there_is_is_refused() -> None:

@@ -27,6 +27,8 @@ PASS_BYTES = 2 << 30
 
 BATCHES = (1, 8, 32)
 
+PEAKS: tuple[Quant, ...] = ("none", "int8")
+
 BITS = {Format.BF16: 16.0, Format.INT8: 8.0, Format.INT4: 5.0}
 """of a weight; int4: scale and minimum of 32 weights are a bit each"""
 
@@ -44,7 +46,8 @@ def measure(
 ) -> dict[str, Any]:
     """Bandwidth on one thread and on all, and the floor of a step in each format, or in one.
 
-    context: tokens behind every row. Figures of bandwidth are GB/s: `memory` of more than caches hold,
+    context: tokens behind every row. peak_gops: thousand millions of multiplications and additions a
+    second out of registers, on all threads: what bounds prompts. Figures of bandwidth are GB/s: `memory` of more than caches hold,
     `weights` of as many bytes as a step's weights, read over and over as steps do. Raises ConfigError
     for a context below 1, for a format that the file does not have and for a cache of GPUs.
     """
@@ -67,6 +70,7 @@ def measure(
         "memory_gb_per_s": {
             str(count): _gigabytes(bandwidth(BEYOND_CACHES, count)) for count in sorted({1, many})
         },
+        "peak_gops": {} if missing() else {q: _gigabytes(peak(q, many)) for q in PEAKS},
         "probe": "numpy" if missing() else "native",
         "context": context,
         "quant": formats,
@@ -81,6 +85,16 @@ def bandwidth(size: int, threads: int) -> float:
     from optimist.kernels.native.probe import read_seconds
 
     return size / median(read_seconds(size, threads, passes))
+
+
+def peak(quant: Quant, threads: int) -> float:
+    """Multiplications and additions a second that threads do out of registers, median of some times.
+    int4: as int8, which is what they become.
+    """
+    from optimist.kernels.native.probe import operations
+
+    kind = Format.BF16 if quant == "none" else Format.INT8
+    return median(operations(kind, threads) for _ in range(5))
 
 
 def step_bytes(source: WeightSource, quant: Quant) -> int:
@@ -99,6 +113,17 @@ def step_bytes(source: WeightSource, quant: Quant) -> int:
 def token_bytes(source: WeightSource, quant: Quant, kv: KvDtype = "auto") -> int:
     """Bytes of a token's keys and values, all layers."""
     return block_bytes(source.config, 16, Formats(source, quant).kept(kv)) // 16
+
+
+def prompt_operations(source: WeightSource, tokens: int) -> int:
+    """Multiplications and additions that a prompt takes: every matrix of the layers once for each token,
+    the head once, and each query with the keys and values before it.
+    """
+    config = source.config
+    matrices = sum(prod(source.shape(f"layers.0.{part}")) for parts in LAYER for part in parts)
+    attended = 2 * config.num_heads * config.head_dim * tokens * (tokens + 1) // 2
+    layer = tokens * matrices + attended
+    return 2 * (config.num_layers * layer + config.vocab_size * config.hidden_size)
 
 
 def _matrix_bits(shape: tuple[int, ...], kind: Format) -> float:

@@ -10,7 +10,7 @@ import pytest
 
 from optimist.kernels.native.library import library
 
-KERNELS = ("bf16_tile", "int8_tile", "int4_tile", "5score", "5weigh")
+KERNELS = ("bf16_tile", "int8_tile", "int4_tile", "5score", "5weigh", "spin_")
 """as their mangled names contain them"""
 
 _HEAD = re.compile(r"^[0-9a-f]+ <(\w+)>:$")
