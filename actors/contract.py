@@ -18,6 +18,7 @@ from optimist.actors.config import (
     most_drafts,
 )
 from optimist.actors.proposer.kinds import kind_of
+from optimist.actors.proposer.options import check_own
 from optimist.messages.errors import ConfigError
 
 PlanKind = Literal["exact", "optimistic"]
@@ -62,6 +63,8 @@ def check_contract(config: EngineConfig) -> None:
     kind_of(config.proposer.proposer)
     _check_told_alike(config)
     _check_drafts(config.proposer)
+    _check_room(config)
+    check_own(config.proposer)
     _check_owners(config.proposer)
     _check_device(config)
     _check_doors(config.gateway)
@@ -102,6 +105,21 @@ def _check_drafts(config: ProposerConfig) -> None:
             f"draft_tokens: 0 drafts and proposer {proposer!r} contradict each other; "
             f"use proposer none, or draft_tokens auto"
         )
+
+
+def _check_room(config: EngineConfig) -> None:
+    """No request has room for as many drafts as the context has tokens."""
+    drafts, longest = config.proposer.draft_tokens, config.worker.max_model_len
+    if drafts != "auto" and longest is not None and drafts >= longest:
+        raise ConfigError(too_many_drafts(drafts, longest))
+
+
+def too_many_drafts(drafts: int, max_model_len: int) -> str:
+    """What is said of so many in so short a context."""
+    return (
+        f"draft_tokens: {drafts} drafts and max_model_len {max_model_len} contradict each other: a request "
+        f"has room for {max_model_len - 1} at most; use fewer, or auto"
+    )
 
 
 def _check_owners(config: ProposerConfig) -> None:

@@ -36,8 +36,10 @@ def named_class(name: str) -> type:
     module, _, attribute = path.partition(":")
     try:
         found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"proposer: cannot import {path!r}: {error}") from error
+    except Exception as error:
+        # Whatever the module of somebody else raises: it is the option that cannot be served.
+        said = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"proposer: cannot import {path!r}: {said}") from error
     if not isinstance(found, type):
         raise ConfigError(f"proposer: expected a class, got {path!r}")
     return found

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from optimist.actors.config import ProposerConfig
 from optimist.actors.proposer.base import NO_DRAFTS, Ids, Proposer
 from optimist.actors.proposer.history import History
-from optimist.messages.errors import ConfigError
+from optimist.actors.proposer.options import check_ngram
 
 
 class NgramProposer(Proposer):
@@ -36,16 +36,6 @@ class NgramProposer(Proposer):
         tokens = self._histories[slot].tokens
         end = match(tokens, self._shortest, self._longest)
         return NO_DRAFTS if end is None else continuation(tokens, end, max_drafts)
-
-
-def check_ngram(shortest: int, longest: int) -> None:
-    """Raise ConfigError, naming the option, for numbers of tokens that cannot be matched."""
-    if shortest < 1:
-        raise ConfigError(f"ngram_min: expected >= 1, got {shortest}")
-    if longest < shortest:
-        raise ConfigError(
-            f"ngram_max: expected at least ngram_min, which is {shortest}, got {longest}"
-        )
 
 
 def match(tokens: Ids, shortest: int, longest: int) -> int | None:

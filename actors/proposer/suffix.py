@@ -6,9 +6,9 @@ import numpy as np
 
 from optimist.actors.config import ProposerConfig
 from optimist.actors.proposer.base import Ids, Proposer
+from optimist.actors.proposer.options import check_suffix
 from optimist.actors.proposer.suffix_tree import END, SuffixTree
 from optimist.actors.proposer.suffix_walk import Walk, walk
-from optimist.messages.errors import ConfigError
 
 MOST_SALTS = 256
 """of which texts are remembered: many of a few tokens each take objects beside their tokens"""
@@ -100,14 +100,7 @@ class SuffixProposer(Proposer):
 
     def __init__(self, config: ProposerConfig) -> None:
         super().__init__(config)
-        if config.suffix_depth < 2:
-            raise ConfigError(f"suffix_depth: expected >= 2, got {config.suffix_depth}")
-        if config.suffix_tokens < 0:
-            raise ConfigError(f"suffix_tokens: expected >= 0, got {config.suffix_tokens}")
-        if not 0 < config.suffix_probability <= 1:
-            raise ConfigError(
-                f"suffix_probability: expected above 0 and at most 1, got {config.suffix_probability}"
-            )
+        check_suffix(config)
         self._depth = config.suffix_depth
         self._least = config.suffix_probability
         self._requests: dict[int, _Request] = {}

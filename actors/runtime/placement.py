@@ -63,6 +63,13 @@ def layout(config: EngineConfig, *, gateway_here: bool) -> Layout:
     return Layout(tuple(name for name in names if name not in placed), tuple(cells))
 
 
+def together(config: EngineConfig, one: str, other: str) -> bool:
+    """Whether two actors share a process. Raises ConfigError as layout does."""
+    places = layout(config, gateway_here=True)
+    cells = (places.local, *(cell.actors for cell in places.remote))
+    return any(one in actors and other in actors for actors in cells)
+
+
 def _groups(config: EngineConfig, names: tuple[str, ...]) -> tuple[str, ...]:
     """The groups that are configured, and the proposer's where none is."""
     groups = config.groups

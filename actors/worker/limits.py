@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from optimist.actors.config import WorkerConfig
+from optimist.actors.config import AUTO_DRAFTS, WorkerConfig
+from optimist.actors.contract import too_many_drafts
 from optimist.actors.worker.base import Limits
 from optimist.messages.errors import ConfigError
 from optimist.models.config import ModelConfig
@@ -48,6 +49,7 @@ def limits_of(
             f"worker.max_model_len: expected 2 to {model.max_model_len}, which the model was made "
             f"for, got {longest}"
         )
+    check_drafts(config, longest)
     return Limits(
         num_blocks=_num_blocks(config, block_bytes, -(-longest // config.block_size), room),
         block_size=config.block_size,
@@ -56,6 +58,12 @@ def limits_of(
         max_batch_tokens=tokens,
         vocab_size=model.vocab_size,
     )
+
+
+def check_drafts(config: WorkerConfig, max_model_len: int) -> None:
+    """Raise ConfigError where a row may have more drafts than a request has tokens, but for `auto`."""
+    if config.most_drafts >= max(max_model_len, AUTO_DRAFTS + 1):
+        raise ConfigError(too_many_drafts(config.most_drafts, max_model_len))
 
 
 def _num_blocks(

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.actors.proposer.ngram import check_ngram
+from optimist.actors.proposer.options import check_ngram
 from optimist.actors.worker.device_proposer import Round, TokenProposer
 from optimist.actors.worker.torch_rows import longest
 from optimist.kernels.device import upload

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from optimist.actors.config import WorkerConfig
-from optimist.actors.proposer.ngram import check_ngram
+from optimist.actors.proposer.options import check_ngram
 from optimist.actors.worker.base import Limits, Progress
 from optimist.actors.worker.device_proposer import DeviceProposer
 from optimist.actors.worker.draft_model import DraftModel, check_draft_model, check_draft_tokens

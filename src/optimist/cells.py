@@ -17,12 +17,13 @@ import anyio.to_thread
 
 from optimist.actors.config import EngineConfig, WorkerConfig
 from optimist.actors.contract import worker_config
-from optimist.actors.runtime.placement import has_proposer
+from optimist.actors.runtime.placement import has_proposer, together
 from optimist.messages.control import Progress
 from optimist.messages.errors import ConfigError
 
 if TYPE_CHECKING:
     from optimist.actors.gateway.tokenizer import Tokenizer
+    from optimist.actors.proposer.actor import ProposerActor
     from optimist.actors.runtime.host import AnyActor, Build, Refs
     from optimist.actors.worker.base import Executor
     from optimist.messages.plans import Plan
@@ -79,11 +80,9 @@ class Cells:
 
     def _proposer(self, incarnation: int, refs: Refs) -> AnyActor:
         from optimist.actors.proposer.actor import ProposerActor
-        from optimist.actors.proposer.factory import named_class
 
-        config, kind = self._config.proposer, named_class(self._config.proposer.proposer)
-        return (kind if issubclass(kind, ProposerActor) else ProposerActor)(
-            config,
+        return proposer_actor(self._config.proposer.proposer)(
+            self._config.proposer,
             incarnation,
             worker=refs.to(ProposerActor, "worker"),
             scheduler=refs.to(ProposerActor, "scheduler"),
@@ -133,6 +132,21 @@ class Cells:
         return ServedGateway(config, incarnation, scheduler=scheduler, tokenizer=tokenizer)
 
 
+def proposer_actor(name: str) -> type[ProposerActor]:
+    """The actor of a host proposer: a class of somebody else may bring its own.
+
+    Raises ConfigError naming what is wrong.
+    """
+    from optimist.actors.proposer.actor import ProposerActor
+    from optimist.actors.proposer.factory import named_class, proposer_class
+
+    kind = named_class(name)
+    if issubclass(kind, ProposerActor):
+        return kind
+    proposer_class(name)
+    return ProposerActor
+
+
 def executor_class(config: WorkerConfig) -> type[Executor]:
     """The Executor that a configuration names. Raises ConfigError naming what is wrong."""
     from optimist.actors.worker.base import Executor
@@ -146,8 +160,10 @@ def executor_class(config: WorkerConfig) -> type[Executor]:
         )
     try:
         kind = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"worker.executor: cannot import {path!r}: {error}") from error
+    except Exception as error:
+        # Whatever the module of somebody else raises: it is the option that cannot be served.
+        said = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"worker.executor: cannot import {path!r}: {said}") from error
     if not (isinstance(kind, type) and issubclass(kind, Executor)):
         raise ConfigError(f"worker.executor: expected a subclass of Executor, got {path!r}")
     return kind
@@ -190,6 +206,9 @@ class _Loading:
         worker = worker_config(self._config)
         kind = executor_class(worker)
         check_executor(self._config, kind)
+        if has_proposer(self._config) and together(self._config, "worker", "proposer"):
+            # One with a process of its own says so itself, while this one loads.
+            proposer_actor(self._config.proposer.proposer)
         executor = kind.load(worker, self._tell)
         with self._lock:
             if not self._abandoned:

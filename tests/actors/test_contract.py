@@ -128,6 +128,13 @@ def device(proposer: str, **worker: Any) -> EngineConfig:
             device("self-draft", executor="native", verify="rejection"),
             *("executor: 'native'", "verify 'rejection'"),
         ),
+        (engine("ngram", 4, ngram_min=5, ngram_max=2), "ngram_max", "ngram_min, which is 5"),
+        (engine("ngram-device", ngram_min=0), "ngram_min", "got 0"),
+        (engine("suffix", suffix_probability=2.0), "suffix_probability", "got 2.0"),
+        (
+            msgspec.structs.replace(engine("ngram", 512), worker=WorkerConfig(max_model_len=512)),
+            *("draft_tokens: 512 drafts", "max_model_len 512"),
+        ),
         (device("none", draft_wait=0.5), "draft_wait: 0.5", "proposer 'none'"),
         (device("self-draft", draft_wait=0.0), "draft_wait: 0", "proposer 'self-draft'"),
         (device("none", executor_options={"a": 1}), "executor_options: {'a': 1}", "'auto'"),
@@ -147,6 +154,8 @@ def test_options_of_the_worker_clash_with_the_proposer_by_name(
     "config",
     [
         device("self-draft", draft_layers=2, verify="block"),
+        device("ngram", max_model_len=8),
+        msgspec.structs.replace(engine("ngram", 511), worker=WorkerConfig(max_model_len=512)),
         device("draft-model", draft_model="/m"),
         device("ngram", executor="native", draft_wait=0.5),
         device("suffix", verify="rejection", executor="native"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from exact_stage import Loads
@@ -17,12 +19,14 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyn
 PLACEMENTS: tuple[Placement, ...] = ("inline", "embedded", "processes")
 
 
-def drafting(made: EngineConfig, depth: int = 2) -> EngineConfig:
-    replace = msgspec.structs.replace
+def drafting(made: EngineConfig, depth: int = 2, **options: Any) -> EngineConfig:
+    replace, told = msgspec.structs.replace, ProposerConfig(**{"proposer": "ngram", **options})
     return replace(
         made,
-        scheduler=replace(made.scheduler, proposer="ngram", depth=depth),
-        proposer=ProposerConfig(proposer="ngram"),
+        scheduler=replace(
+            made.scheduler, proposer=told.proposer, draft_tokens=told.draft_tokens, depth=depth
+        ),
+        proposer=told,
     )
 
 
@@ -50,4 +54,43 @@ async def test_clashing_options_are_refused_before_anything_starts() -> None:
     made = config("inline", executor="exact_stage:Planted")
     made = msgspec.structs.replace(made, proposer=ProposerConfig(draft_tokens=3))
     with pytest.raises(ConfigError, match=r"draft_tokens: expected the same as proposer"):
+        await starts(made)
+
+
+@pytest.mark.parametrize("placement", ["inline", "embedded"])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ngram_min": 5, "ngram_max": 2}, "ngram_max: expected at least ngram_min"),
+        ({"proposer": "suffix", "suffix_probability": 2.0}, "suffix_probability: expected above 0"),
+        ({"proposer": "nosuch:Class"}, "proposer: cannot import 'nosuch:Class': ModuleNotFound"),
+        (
+            {"proposer": "raises_on_import:Mine"},
+            r"proposer: cannot import .* OSError: the table of",
+        ),
+        (
+            {"proposer": "optimist.actors.config:EngineConfig"},
+            "proposer: expected a subclass of Proposer",
+        ),
+    ],
+)
+async def test_a_wrong_option_of_a_proposer_is_refused(
+    placement: Placement, options: dict[str, Any], message: str
+) -> None:
+    made = drafting(config(placement, executor="exact_stage:Loads"), **options)
+    loaded = Loads.loaded
+    with pytest.raises(ConfigError, match=message):
+        await starts(made)
+    assert Loads.loaded == loaded
+
+
+@pytest.mark.parametrize(("given", "longest"), [(None, 512), (100, 100)])
+async def test_more_drafts_than_a_context_has_room_for_are_refused(
+    given: int | None, longest: int
+) -> None:
+    made = drafting(config("inline", executor="exact_stage:Loads"), draft_tokens=512)
+    made = msgspec.structs.replace(
+        made, worker=msgspec.structs.replace(made.worker, max_model_len=given)
+    )
+    with pytest.raises(ConfigError, match=f"draft_tokens: 512 drafts and max_model_len {longest}"):
         await starts(made)
