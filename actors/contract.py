@@ -27,8 +27,8 @@ TILE = 16
 """tokens that lie together in the native cache: its blocks are multiples of it"""
 
 TORCH_ALONE = (
-    "--dtype float32, a --block-size that is no multiple of 16, --proposer draft-model or ngram-device, "
-    "and self-draft with --verify rejection or block"
+    "--dtype float32, --torch-compile, a --block-size that is no multiple of 16, --proposer draft-model or "
+    "ngram-device, and self-draft with --verify rejection or block"
 )
 """what native_lacks says of options, in short"""
 
