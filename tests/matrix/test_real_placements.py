@@ -19,7 +19,7 @@ from optimist.messages.params import SamplingParams
 
 pytestmark = pytest.mark.anyio
 
-TOKENS = 40
+TOKENS = 24
 SENTENCE = "The cat sat on the mat, and the dog sat on the log. "
 PROMPTS = (SENTENCE * 9 + "The", SENTENCE * 9 + "Once", "Once upon a time", "1, 2, 3, 1, 2, 3, 1,")
 PARAMS = (

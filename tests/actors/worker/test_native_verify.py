@@ -38,7 +38,6 @@ class Case(NamedTuple):
 
 CASES = [
     *(Case(verify, drafts) for verify in ("rejection", "block") for drafts in (1, 3)),
-    Case("sample", 3),
     Case("sample", 3, itself=True),
 ]
 
