@@ -153,6 +153,7 @@ def test_the_bench_of_a_gpu_compares_checks_profiles_and_measures(
     said = gpu.measure(str(model))
     assert said["ids"] == {"requests": 2, "tokens": 4, "agree": [4, 4]}
     assert (said["device"], said["steps"]["idle_share"]) == ("Large", 0.1)
+    assert said["holds"] == {"ids": True, "idle": False}
     assert {one["of_copy_speed"] for one in said["attention"].values()} == {0.5}
     assert modes == ["error", "default"]
     assert checked == ["off", "off", "off", "error", "off", "off"]

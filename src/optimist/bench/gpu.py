@@ -23,6 +23,9 @@ from optimist.messages.errors import ConfigError
 from optimist.testing.hand import Hand, Row, tokens_by_slot
 
 REQUESTS, PROMPT, STEPS, DEPTH, BLOCK = 64, 128, 64, 2, 16
+MOST_IDLE = 0.05
+"""share of the time in which the device may have nothing to do"""
+
 CHECKED = 8
 """requests whose ids are compared"""
 
@@ -41,11 +44,15 @@ def measure(model: str = "", device: str = "auto") -> dict[str, Any]:
         raise ConfigError(
             "bench gpu: no GPU is visible here, so there is nothing to measure (`optimist doctor` says why)"
         )
-    bandwidth = copy_speed(where)
+    bandwidth, said, ran = copy_speed(where), ids(model, where), steps(model, where)
     return {
         "device": torch.cuda.get_device_name(where),
-        "ids": ids(model, where),
-        "steps": steps(model, where),
+        "holds": {
+            "ids": all(agreed == STEPS for agreed in said["agree"]),
+            "idle": ran["idle_share"] <= MOST_IDLE,
+        },
+        "ids": said,
+        "steps": ran,
         "copy_gb_per_s": round(bandwidth, 1),
         "attention": {batch: share(batch, model, where, bandwidth) for batch in BATCHES},
     }

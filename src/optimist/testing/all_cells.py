@@ -53,13 +53,15 @@ def integers() -> Model:
     return Model(LATE_INTEGERS, next_token, check)
 
 
-def toy() -> Model:
-    """The torch toy in float64."""
+def toy(kernels: str) -> Model:
+    """The torch toy in float64, on `torch` or on `triton`, which is interpreted, some seconds a cell."""
+    from optimist.kernels import choice
     from optimist.testing import torch_toy
     from optimist.testing.torch_oracle import ToyOracle
 
     config = replace(torch_toy.TOY, vocab_size=VOCAB_SIZE)
-    network, next_token = torch_toy.toy_network(config), ToyOracle(config)
+    whose = choice.triton_kernels("cpu") if kernels == "triton" else choice.TORCH
+    network, next_token = torch_toy.toy_network(config, kernels=whose), ToyOracle(config)
 
     def check(cell: Cell) -> None:
         check_executor(
@@ -69,17 +71,19 @@ def toy() -> Model:
             every=[cell],
         )
 
-    return Model(TOY, next_token, check)
+    named = {"torch": TOY, "triton": "optimist.testing.torch_toy:TritonToyExecutor"}
+    return Model(named[kernels], next_token, check)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line. Returns the exit status: 1 when a cell is red."""
     parser = argparse.ArgumentParser(prog="python -m optimist.testing.all_cells")
-    parser.add_argument("--model", choices=("integers", "toy"), default="integers")
+    parser.add_argument("--model", choices=("integers", "toy", "triton"), default="integers")
     parser.add_argument("--placement", choices=PLACEMENTS, help="run whole engines there")
     parser.add_argument("--drafts", choices=HOST, default="", help="who drafts; not given: nobody")
     chosen = parser.parse_args(arguments)
-    model = integers() if chosen.model == "integers" else toy()
+    kernels = {"toy": "torch", "triton": "triton"}
+    model = integers() if chosen.model == "integers" else toy(kernels[chosen.model])
     every, red = cells((chosen.drafts,)), 0
     with tempfile.TemporaryDirectory() as own, patch.dict(os.environ, XDG_RUNTIME_DIR=own):
         for cell in every:
