@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from optimist.kernels.linear import Linear
+from optimist.kernels.metadata import ExactMetadata, OptimisticMetadata
 from optimist.kernels.place import Placed
 from optimist.kernels.sampling import Rows
 from optimist.kernels.verify import Places, Verified
@@ -42,3 +44,20 @@ class Kernels(NamedTuple):
     ngram: Callable[..., Tensor]
     kv_dtype: torch.dtype | None = None
     captured: bool = False
+
+
+def told_of_rows(kernels: Kernels) -> tuple[Callable[..., Any], ...]:
+    """The operators that are told of rows: `prepare`, and others whose signature says so."""
+    others = (one for one in kernels if callable(one) and one is not kernels.prepare)
+    return (kernels.prepare, *(one for one in others if metadata_taken(one)))
+
+
+def metadata_taken(operator: Callable[..., Any]) -> set[str]:
+    """Names of the kinds of metadata that an operator's signature lets in."""
+    try:
+        hints = typing.get_type_hints(operator)
+    except (NameError, TypeError):
+        return set()
+    hints.pop("return", None)
+    kinds = {kind for hint in hints.values() for kind in (typing.get_args(hint) or (hint,))}
+    return {kind.__name__ for kind in (ExactMetadata, OptimisticMetadata) if kind in kinds}

@@ -17,6 +17,9 @@ Progress = Callable[[str, int, int], None]
 """Told (what, done, total) while weights load."""
 
 
+Operator = Callable[..., Any]
+
+
 class Limits(NamedTuple):
     """What the device can hold, fixed when it is ready: see Capacity."""
 
@@ -77,16 +80,23 @@ class Executor(ABC):
     asynchronous: tickets may not be readable when `submit` returns. Only then does another thread
     wait for a ticket while this one submits.
     takes: the kinds of batch that it runs. operators: functions of it that are told of rows; the
-    parameter for that says by its type which kinds of metadata they take. An engine whose plans are
-    of another kind refuses to start.
+    parameter for that says by its type which kinds of metadata they take. brought: more of them, known
+    when it has been loaded, as of a proposer that it makes itself. An engine whose plans are of
+    another kind refuses to start.
     It holds, per slot and on the device: computed tokens, token ids, last token, drafts and block
     table. Positions, lengths and slots of KV follow from them there.
     """
 
     asynchronous: bool = False
     takes: ClassVar[tuple[type[Batch], ...]] = (ExactBatch, OptimisticBatch)
-    operators: ClassVar[tuple[Callable[..., Any], ...]] = ()
+    operators: ClassVar[tuple[Operator, ...]] = ()
+    brought: tuple[Operator, ...] = ()
     limits: Limits
+
+    @classmethod
+    def operators_for(cls, config: WorkerConfig) -> tuple[Operator, ...]:
+        """Its `operators`, and those that it chooses by config. Asked before `load`; raises what that raises."""
+        return cls.operators
 
     @classmethod
     @abstractmethod

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import typing
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterable
 
 from optimist.actors.config import EngineConfig
-from optimist.actors.contract import PlanKind, plan_kind
-from optimist.actors.worker.base import Executor
+from optimist.actors.contract import PlanKind, plan_kind, worker_config
+from optimist.actors.worker.base import Executor, Operator
 from optimist.messages.batches import ExactBatch, OptimisticBatch
 from optimist.messages.errors import ConfigError
 
@@ -16,13 +14,21 @@ from optimist.messages.errors import ConfigError
 def check_executor(config: EngineConfig, executor: type[Executor]) -> None:
     """Raise ConfigError naming the executor, or the operator of it, that cannot take this engine's plans.
 
-    What an executor takes it says in `takes`; its `operators` say it in their signatures.
+    What an executor takes it says in `takes`; its operators say it in their signatures.
     """
     kind = plan_kind(config)
     if (ExactBatch if kind == "exact" else OptimisticBatch) not in executor.takes:
         names = ", ".join(batch.__name__ for batch in executor.takes)
         raise ConfigError(_refusal(config, f"executor {executor.__name__} takes {names} alone"))
-    for operator in executor.operators:
+    check_operators(config, executor.operators_for(worker_config(config)))
+
+
+def check_operators(config: EngineConfig, operators: Iterable[Operator]) -> None:
+    """Raise ConfigError naming the first that cannot take this engine's plans, by its signature."""
+    from optimist.kernels.contract import metadata_taken
+
+    kind = plan_kind(config)
+    for operator in operators:
         taken = metadata_taken(operator)
         if _NEEDED[kind] not in taken:
             what = f"{', '.join(sorted(taken))} alone" if taken else "no metadata that it names"
@@ -30,19 +36,6 @@ def check_executor(config: EngineConfig, executor: type[Executor]) -> None:
 
 
 _NEEDED: dict[PlanKind, str] = {"exact": "ExactMetadata", "optimistic": "OptimisticMetadata"}
-
-
-def metadata_taken(operator: Callable[..., Any]) -> set[str]:
-    """Names of the kinds of metadata that an operator's signature lets in."""
-    from optimist.kernels.metadata import ExactMetadata, OptimisticMetadata
-
-    try:
-        hints = typing.get_type_hints(operator)
-    except (NameError, TypeError):
-        return set()
-    hints.pop("return", None)
-    kinds = {kind for hint in hints.values() for kind in (typing.get_args(hint) or (hint,))}
-    return {kind.__name__ for kind in (ExactMetadata, OptimisticMetadata) if kind in kinds}
 
 
 def _refusal(config: EngineConfig, who: str) -> str:
@@ -58,5 +51,5 @@ def _refusal(config: EngineConfig, who: str) -> str:
     )
 
 
-def _name(operator: Callable[..., Any]) -> str:
+def _name(operator: Operator) -> str:
     return f"{operator.__module__}.{operator.__qualname__}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -55,8 +55,10 @@ class DeviceProposer:
 
     caches: KV caches of its own, laid out like the target's and under the same block table.
     hidden: whether it wants to `observe` what the target computed.
+    operators: functions that it tells of rows, as those of an Executor.
     """
 
+    operators: ClassVar[tuple[Callable[..., Any], ...]] = ()
     caches: tuple[Tensor, ...] = ()
     hidden: bool = False
 

@@ -54,6 +54,8 @@ class DraftModel(LogitsProposer):
     again writes what is there already.
     """
 
+    operators = (Llama.hidden,)
+
     def __init__(self, model: Llama, limits: Limits) -> None:
         self._model = model
         self._cache = model.allocate_cache(limits.num_blocks, limits.block_size)

@@ -25,6 +25,7 @@ class HiddenStateHead(LogitsProposer):
     """
 
     hidden = True
+    operators = (DraftHead.forward,)
 
     def __init__(self, head: DraftHead, limits: Limits) -> None:
         self._head = head

@@ -18,6 +18,8 @@ class SelfDraft(LogitsProposer):
     layers: how many, None is a quarter of them. Raises ConfigError unless some layers are left out.
     """
 
+    operators = (Llama.hidden,)
+
     def __init__(self, model: Llama, layers: int | None) -> None:
         self._layers = draft_layers(model.config, layers)
         self._model = model

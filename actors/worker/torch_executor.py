@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from optimist.actors.config import WorkerConfig
-from optimist.actors.worker.base import Executor, Limits, Progress, RowDrafts
+from optimist.actors.worker.base import Executor, Limits, Operator, Progress, RowDrafts
 from optimist.actors.worker.device_proposer import DeviceProposer, Drafter, Round
 from optimist.actors.worker.gpu_sizes import enough_memory, kv_room
 from optimist.actors.worker.prompt_scores import Asked, PromptWishes
@@ -21,6 +21,7 @@ from optimist.actors.worker.torch_proposer import (
     draft_config,
     load_draft,
     make_proposer,
+    proposer_class,
 )
 from optimist.actors.worker.torch_result import Chosen, TorchTicket
 from optimist.actors.worker.torch_rows import Rows, blocks_needed, longest, rows_of
@@ -30,11 +31,10 @@ from optimist.actors.worker.torch_step import StepInput, step_input
 from optimist.actors.worker.warm_up import warm_up
 from optimist.kernels.choice import torch_kernels
 from optimist.kernels.compiled import compiled
-from optimist.kernels.contract import Kernels
+from optimist.kernels.contract import Kernels, told_of_rows
 from optimist.kernels.device import Device, current, device_of, upload
 from optimist.kernels.gpus import chosen_device
 from optimist.kernels.logprobs import Report, logprobs
-from optimist.kernels.paged_attention import prepare
 from optimist.kernels.sync_check import checked_step
 from optimist.kernels.triton_interpreter import cannot_compile
 from optimist.kernels.verify import Places
@@ -60,7 +60,7 @@ class TorchExecutor(Executor):
     ConfigError when the sizes do not fit the model or each other.
     """
 
-    operators = (Llama.forward, prepare)
+    operators = (Llama.forward, Llama.hidden, Llama.step)
 
     def __init__(
         self,
@@ -85,7 +85,9 @@ class TorchExecutor(Executor):
         self._wishes = PromptWishes()
         self._choice = Choice(self._sampling, config.verify, model.kernels)
         if proposer is not None:
-            own: DeviceProposer | None = proposer(model, self.limits)
+            given = proposer(model, self.limits)
+            own: DeviceProposer | None = given
+            self.brought = given.operators
         else:
             own = make_proposer(config, model, draft, self.limits)
         cache = model.allocate_cache(self.limits.num_blocks, self.limits.block_size)
@@ -125,6 +127,13 @@ class TorchExecutor(Executor):
             draft = load_draft(config, dtype, progress, kernels, at)
             model = load_model(path, dtype, progress, kernels, at)
             return cls(model, config, draft=draft, progress=progress)
+
+    @classmethod
+    def operators_for(cls, config: WorkerConfig) -> tuple[Operator, ...]:
+        kernels = cls.choose_kernels(config, chosen_device(config.device))
+        kind = proposer_class(config)
+        drafting = () if kind is None else kind.operators
+        return (*cls.operators, *told_of_rows(kernels), *drafting)
 
     @staticmethod
     def choose_kernels(config: WorkerConfig, device: str) -> Kernels:

@@ -64,6 +64,16 @@ def load_draft(
     return load_model(config.draft_model, dtype, progress, kernels, device)
 
 
+def proposer_class(config: WorkerConfig) -> type[DeviceProposer] | None:
+    """What `make_proposer` makes one of."""
+    kinds: dict[str, type[DeviceProposer]] = {
+        "self-draft": SelfDraft,
+        "ngram-device": NgramDevice,
+        "draft-model": DraftModel,
+    }
+    return kinds.get(config.proposer)
+
+
 def make_proposer(
     config: WorkerConfig, model: Llama, draft: Llama | None, limits: Limits
 ) -> DeviceProposer | None:

@@ -201,7 +201,7 @@ class _Loading:
             raise
 
     def _load(self) -> Executor:
-        from optimist.actors.worker.contract import check_executor
+        from optimist.actors.worker.contract import check_executor, check_operators
 
         worker = worker_config(self._config)
         kind = executor_class(worker)
@@ -210,6 +210,11 @@ class _Loading:
             # One with a process of its own says so itself, while this one loads.
             proposer_actor(self._config.proposer.proposer)
         executor = kind.load(worker, self._tell)
+        try:
+            check_operators(self._config, executor.brought)
+        except ConfigError:
+            executor.close()
+            raise
         with self._lock:
             if not self._abandoned:
                 self._loaded = executor

@@ -44,6 +44,12 @@ async def test_a_planted_operator_is_refused_by_name(placement: Placement) -> No
     assert Loads.loaded == loaded
 
 
+async def test_an_operator_that_comes_with_what_was_loaded_is_refused_by_name() -> None:
+    made = drafting(config("inline", executor="exact_stage:Brings"))
+    with pytest.raises(ConfigError, match=r"operator exact_stage\.exact_attention .*depth 2"):
+        await starts(made)
+
+
 async def test_the_same_operator_serves_where_plans_are_exact() -> None:
     made = config("inline", executor="exact_stage:Planted")
     await starts(made)

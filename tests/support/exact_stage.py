@@ -57,6 +57,12 @@ class Planted(Loads):
     operators = (any_attention, exact_attention)
 
 
+class Brings(Loads):
+    """Makes something of its own, when it is loaded, that takes exact metadata alone."""
+
+    brought = (exact_attention,)
+
+
 class Vague(Loads):
     """Has an operator that does not say what it takes."""
 

@@ -88,6 +88,7 @@ def started(optimistic: bool, **options: Any) -> Driver:
     device = TorchExecutor(
         NETWORK, config, proposer=lambda target, limits: HiddenStateHead(HEAD, limits)
     )
+    assert device.brought == (DraftHead.forward,)
     driver = Driver(device, optimistic=optimistic)
     for slot, prompt in PROMPTS.items():
         driver.open(slot, prompt, GREEDY)
