@@ -127,6 +127,7 @@ ELSEWHERE = {
     "--context": "../bench/test_floor.py",
     "--batch": "../bench/test_attention.py",
     "--backends": "../bench/test_attention.py",
+    "--golden": "../bench/test_gpu.py",
     "--parts": "../bench/test_overlap.py",
 }
 """Options whose effect needs another scene, and the file that has it."""

@@ -8,7 +8,7 @@ others decode; the others are chunks of prompts.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,12 +24,15 @@ from optimist.kernels.metadata import Metadata
 from optimist.messages.base import column
 from optimist.messages.batches import Batch
 from optimist.messages.errors import ConfigError
-from optimist.messages.lengths import ExactSeqLens
-from optimist.messages.plans import ExactPlan
+from optimist.messages.lengths import ExactSeqLens, SeqLensUpperBound
+from optimist.messages.plans import ExactPlan, OptimisticPlan, Plan
 from optimist.messages.slots import BlockDelta, OpenedSlot, PrefillRows, Sampling
 
 BLOCK = 16
 """tokens of a block"""
+
+LOOSE = 16
+"""tokens by which a bound may exceed the truth: two steps in flight, of 8 drafts that were all wrong"""
 
 _PART = re.compile(r"(\d*)q(\d+)(k?)(?:s(\d+)(k?))?")
 
@@ -63,35 +66,44 @@ def spans(text: str) -> list[Span]:
     return sorted(found, key=lambda span: not span.decodes)
 
 
-def batch_of(rows: list[Span]) -> Batch:
-    """What the builder makes of a plan of these rows. Row i is in slot i, its blocks lie scattered."""
+def batch_of(rows: list[Span], loose: int = 0) -> Batch:
+    """What the builder makes of a plan of these rows. Row i is in slot i, its blocks lie scattered.
+
+    loose: tokens by which the bounds of decode rows exceed their lengths, in a plan that knows no more
+    than bounds; 0 is a plan that knows lengths.
+    """
     needed = np.array([-(-row.length // BLOCK) for row in rows])
     blocks = np.random.default_rng(0).permutation(needed.sum())
     slots, prefills = np.arange(len(rows)), [i for i, row in enumerate(rows) if not row.decodes]
     decodes = np.flatnonzero([row.decodes for row in rows])
-    plan = ExactPlan(
-        incarnation=1,
-        epoch=1,
-        step=0,
-        opened=tuple(_opened(slot, row) for slot, row in enumerate(rows)),
-        blocks=BlockDelta(
+    lengths = np.array([rows[i].length for i in decodes], np.int32)
+    common: dict[str, Any] = {
+        "incarnation": 1,
+        "epoch": 1,
+        "step": 0,
+        "opened": tuple(_opened(slot, row) for slot, row in enumerate(rows)),
+        "blocks": BlockDelta(
             version=1,
             slots=column(slots),
             offsets=column(slots * 0),
             counts=column(needed),
             blocks=column(blocks),
         ),
-        decode_slots=column(decodes),
-        decode_generations=column(decodes * 0),
-        draft_counts=column(decodes * 0),
-        decode_lens=ExactSeqLens.of([rows[i].length for i in decodes]),
-        prefill=PrefillRows(
+        "decode_slots": column(decodes),
+        "decode_generations": column(decodes * 0),
+        "draft_counts": column(decodes * 0),
+        "prefill": PrefillRows(
             slots=column(prefills),
             generations=column([0] * len(prefills)),
             starts=column(rows[i].length - rows[i].query for i in prefills),
             seq_lens=ExactSeqLens.of([rows[i].length for i in prefills]),
             samples=column([1] * len(prefills)),
         ),
+    }
+    plan: Plan = (
+        OptimisticPlan(decode_bound=SeqLensUpperBound.of(lengths + loose), **common)
+        if loose
+        else ExactPlan(decode_lens=ExactSeqLens.of(lengths), **common)
     )
     return apply(plan, block_size=BLOCK, incarnation=1)
 
@@ -110,7 +122,8 @@ def _opened(slot: int, row: Span) -> OpenedSlot:
 
 def metadata_of(batch: Batch, rows: list[Span], device: torch.device) -> Metadata:
     """The batch as the worker tells attention of it. device: where that attends."""
-    longest, blocks = max(row.length for row in rows), sum(-(-row.length // BLOCK) for row in rows)
+    longest = LOOSE + max(row.length for row in rows)
+    blocks = sum(-(-row.length // BLOCK) for row in rows)
     limits = Limits(
         num_blocks=blocks,
         block_size=BLOCK,

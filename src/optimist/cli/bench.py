@@ -1,4 +1,4 @@
-"""`optimist bench`: measures this machine. Numbers, never a verdict."""
+"""`optimist bench`: measures this machine. Numbers; only `bench gpu` judges them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run(parsed: Parsed) -> int:
-    """Print what was measured: one JSON object, or the same as lines."""
+    """Print what was measured: one JSON object, or the same as lines. 1 where a verdict is not `right`."""
     match parsed.command:
         case "bench offline":
             result = _offline(parsed)
@@ -44,7 +44,7 @@ def run(parsed: Parsed) -> int:
         print(msgspec.json.encode(result).decode())
     else:
         print("\n".join(lines(result)))
-    return 0
+    return 0 if result.get("verdict", "right") == "right" else 1
 
 
 def lines(result: dict[str, Any], indent: str = "") -> list[str]:
@@ -146,7 +146,7 @@ def _gpu(parsed: Parsed) -> dict[str, Any]:
     from optimist.bench.gpu import measure
 
     worker = _worker(parsed)
-    return measure(worker.model, worker.device)
+    return measure(worker.model, worker.device, command_value(parsed, "golden", ""))
 
 
 def _worker(parsed: Parsed) -> WorkerConfig:

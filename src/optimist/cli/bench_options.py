@@ -39,6 +39,14 @@ BENCH = (
         ATTENTION,
         ("command.backends",),
         "text",
-        "what attends, separated by commas: triton, cpu, torch",
+        "what attends, separated by commas: triton, cpu, torch, and flash where flash_attn is installed",
+    ),
+    Option(
+        "--golden",
+        ("bench gpu",),
+        ("command.golden",),
+        "text",
+        "JSON file of prompts, greedy ids and margins that the GPU's ids are held against; without one "
+        "those of the CPU are",
     ),
 )

@@ -25,7 +25,7 @@ BENCHES = {
     "startup": "import, version, first token and memory of each placement",
     "quality": "perplexity and agreement with float32 of each format of weights",
     "attention": "one layer's attention of a batch, by several kernels",
-    "gpu": "what a GPU makes of it: ids, waits, idle gaps, attention; fails where none is visible",
+    "gpu": "judges a GPU: ids, idle gaps, waits, attention; fails where one is not right, or none is visible",
     "floor": "memory bandwidth, and the decode step that it allows",
     "actors": "round trip and rate of the transports between actors",
 }

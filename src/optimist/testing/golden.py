@@ -60,10 +60,14 @@ def cases(path: Path, doubt: float = DOUBT) -> list[Case]:
     """What the file says, up to the first doubt in each case."""
     found: list[Case] = []
     for one in json.loads(path.read_text(encoding="utf-8"))["cases"]:
-        margins = one["top2_margins"]
-        sure = next((i for i, margin in enumerate(margins) if margin < doubt), len(margins))
-        found.append(Case(one["prompt_ids"], one["greedy_ids"][:sure]))
+        found.append(sure(one["prompt_ids"], one["greedy_ids"], one["top2_margins"], doubt))
     return found
+
+
+def sure(prompt: list[int], tokens: list[int], margins: list[float], doubt: float) -> Case:
+    """The case up to the first margin that leaves doubt."""
+    count = next((i for i, margin in enumerate(margins) if margin < doubt), len(margins))
+    return Case(prompt, tokens[:count])
 
 
 async def differences(run: Run, asked: list[Case], **options: Any) -> tuple[list[str], str]:
