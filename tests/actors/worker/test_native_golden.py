@@ -17,11 +17,14 @@ from optimist.kernels.native.device import NativeDevice
 from optimist.kernels.native.shapes import Floats
 from optimist.models.default import default_model
 from optimist.models.native import Sizes, load_device
-from optimist.models.quantisation import Formats, Quant
+from optimist.models.quantisation import Formats, KvDtype, Quant
 from optimist.models.source import open_source
 
-SURE: dict[Quant, float] = {"none": 0.5, "int8": 0.75, "int4": 0.75}
-"""margin between the two likeliest logits above which rounding decides nothing"""
+SURE = 0.5
+"""margin between the two likeliest logits above which rounding of weights decides nothing"""
+
+SURE_CACHED: dict[Quant, float] = {"none": SURE, "int8": 0.75, "int4": 0.75}
+"""the same where keys and values are rounded to 8 bits as well, as they are beside such weights"""
 
 LENGTH = 270
 """tokens of the text whose logits are compared: it ends in its third chunk"""
@@ -43,9 +46,9 @@ CASES = _cases()
 TEXT = [token for case in CASES for token in case.prompt + case.tokens][:LENGTH]
 
 
-def load(quant: Quant, threads: int) -> NativeDevice:
+def load(quant: Quant, threads: int, cache: KvDtype = "auto") -> NativeDevice:
     with open_source(default_model()) as source:
-        kept = Formats(source, quant).kept("auto")
+        kept = Formats(source, quant).kept(cache)
         return load_device(source, Sizes(16, 34 * 17, 34, 512, 512, threads, kept), quant=quant)
 
 
@@ -85,14 +88,28 @@ def place(device: NativeDevice, slot: int, text: Sequence[int]) -> None:
 
 
 def test_teacher_forced_at_every_position(device: NativeDevice, quant: Quant) -> None:
+    check_golden(device, SURE_CACHED[quant])
+
+
+@pytest.mark.parametrize("quant", ["int8", "int4"])
+def test_and_with_a_cache_of_sixteen_bits(quant: Quant) -> None:
+    device = load(quant, 2, "bfloat16")
+    try:
+        check_golden(device, SURE)
+    finally:
+        device.close()
+
+
+def check_golden(device: NativeDevice, margin_of_rounding: float) -> None:
+    """Every choice of the outside implementation, but where another was as good within the margin."""
     wrong, sure = [], 0
     for case in CASES:
         text = case.prompt + case.tokens[:-1]
         place(device, 0, text)
         chosen = device.logits(rows([0], [len(text)]))[len(case.prompt) - 1 :].argmax(-1)
         for got, want, margin in zip(chosen, case.tokens, case.margins, strict=True):
-            sure += margin >= SURE[quant]
-            if got != want and margin >= SURE[quant]:
+            sure += margin >= margin_of_rounding
+            if got != want and margin >= margin_of_rounding:
                 wrong.append((got, want, margin))
     assert wrong == []
     assert sure > 400
