@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+from torch.utils import dlpack
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from optimist.messages.errors import ConfigError
@@ -37,9 +38,10 @@ class SyncWarning(RuntimeWarning):
 
 
 class _Doors(threading.local):
-    """How many named doors this thread stands in."""
+    """How many named doors this thread stands in. report: of the step that it runs, if that is checked."""
 
     open = 0
+    report: Callable[[str], None] | None = None
 
 
 _doors = _Doors()
@@ -60,7 +62,7 @@ def checked_step() -> Iterator[None]:
         yield
         return
     report = _raise if setting == "error" else _warn
-    with _Functions(report), _Operators(report):
+    with _Functions(report), _Operators(report), _dlpack_watched(report):
         yield
 
 
@@ -93,6 +95,27 @@ def kernel_call() -> Iterator[None]:
 
 Report = Callable[[str], None]
 
+_given_away = dlpack.to_dlpack  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def _dlpack_watched(report: Report) -> Iterator[None]:
+    """While a step runs the old `to_dlpack`, which no mode sees, tells of itself on this thread."""
+    before, _doors.report = _doors.report, report
+    for module in (torch, dlpack):
+        setattr(module, "to_dlpack", _to_dlpack)  # noqa: B010 - unknown to checkers
+    try:
+        yield
+    finally:
+        _doors.report = before
+
+
+def _to_dlpack(tensor: Tensor) -> Any:
+    if _doors.report is not None and not _doors.open:
+        _doors.report("to_dlpack")
+    return _given_away(tensor)
+
+
 _READS = frozenset(
     [
         "item",
@@ -124,9 +147,21 @@ _READS = frozenset(
         "__format__",
         "__reduce_ex__",
         "bincount",
+        "histc",
+        "to_sparse",
+        "apply_",
+        "map_",
+        "map2_",
+        "_pack_padded_sequence",
     ]
 )
 """of torch and of Tensor: functions that read values, or whose result's shape depends on them"""
+
+_MAKING = frozenset(["tensor", "as_tensor", "asarray", "new_tensor"])
+"""make a tensor of data, and read every tensor that is an element of it"""
+
+_PLANNED = {"tensor_split": slice(1, None), "linspace": slice(0, 2), "logspace": slice(0, 2)}
+"""read a tensor among these arguments, where a number may stand too"""
 
 _OPERATORS = frozenset(
     f"aten::{name}"
@@ -160,7 +195,7 @@ class _Functions(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", str(func))
-        if not _doors.open and (name in _READS or (name == "to" and _names_host(args, kwargs))):
+        if not _doors.open and _reads(name, args, kwargs):
             self._report(name)
         return func(*args, **kwargs)
 
@@ -179,12 +214,40 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **kwargs)
 
 
-def _names_host(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether `Tensor.to` was asked to move to the host, even if the tensor is there already."""
-    for value in (*args[1:], *kwargs.values()):
+def _reads(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a function of this name reads a tensor, given these arguments."""
+    if name in _READS:
+        return True
+    if name == "to":
+        return _names_host((*args[1:], *kwargs.values()))
+    if name == "type":
+        return any(isinstance(kind, str) and "cuda" not in kind for kind in args[1:])
+    if name in _MAKING:
+        place = int(name == "new_tensor")
+        data = args[place] if place < len(args) else kwargs.get("data", kwargs.get("obj"))
+        moved = isinstance(data, Tensor) and _names_host((kwargs.get("device"),))
+        return moved or (isinstance(data, list | tuple) and _holds_tensor(data))
+    if name in _PLANNED:
+        planned = (*args[_PLANNED[name]], *kwargs.values())
+        return any(isinstance(value, Tensor) for value in planned)
+    return False
+
+
+def _names_host(values: tuple[Any, ...]) -> bool:
+    """Whether a function was asked to move to the host, even if the tensor is there already."""
+    for value in values:
+        if isinstance(value, Tensor) and value.device.type == "cpu":
+            return True
         if isinstance(value, str | torch.device) and torch.device(value).type == "cpu":
             return True
     return False
+
+
+def _holds_tensor(data: list[Any] | tuple[Any, ...]) -> bool:
+    return any(
+        isinstance(one, Tensor) or (isinstance(one, list | tuple) and _holds_tensor(one))
+        for one in data
+    )
 
 
 def _fault(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:

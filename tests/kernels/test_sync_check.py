@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import io
+import math
+import pickle
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -10,12 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.nn.utils.rnn import pack_padded_sequence
 
 from optimist.kernels.sync_check import (
     VARIABLE,
     SyncError,
     SyncWarning,
     checked_step,
+    kernel_call,
     mode,
     readback,
 )
@@ -70,6 +75,38 @@ READS: dict[str, Callable[[], Any]] = {
     "out into host memory": lambda: torch.add(T, 1, out=torch.from_numpy(HOST)),
     "assignment to host memory": lambda: torch.from_numpy(HOST).__setitem__(slice(0, 2), T[:2]),
     "copy of the object": lambda: copy.copy(T),
+    "pickle": lambda: pickle.dumps(T),
+    "save": lambda: torch.save(T, io.BytesIO()),
+    "index": lambda: T[1].__index__(),
+    "sorted": lambda: sorted(T),
+    "max of the builtin": lambda: max(T),
+    "square root": lambda: math.sqrt(T[1]),
+    "is_nonzero": lambda: torch.is_nonzero(T[1]),
+    "tensor of elements": lambda: torch.tensor([T[0], T[1]]),
+    "tensor of nested elements": lambda: torch.tensor([[1, 2], [3, T[1]]]),
+    "as_tensor of elements": lambda: torch.as_tensor((T[0], 1), dtype=torch.int32),
+    "as_tensor by name": lambda: torch.as_tensor(data=[T[0]]),
+    "asarray of elements": lambda: torch.asarray([T[0], 1]),
+    "new_tensor of elements": lambda: T.new_tensor([T[0]]),
+    "tensor on the host": lambda: torch.tensor(T, device="cpu"),
+    "as_tensor on the host": lambda: torch.as_tensor(T, device="cpu"),
+    "asarray on the host": lambda: torch.asarray(T, device="cpu", copy=True),
+    "to a host tensor": lambda: T.to(torch.zeros(1)),
+    "to a host type": lambda: T.type("torch.LongTensor"),
+    "tensor_split": lambda: torch.tensor_split(T, T[1:3]),
+    "tensor_split by name": lambda: T.tensor_split(tensor_indices_or_sections=T[1:3]),
+    "split": lambda: T.split(T[2]),  # type: ignore[no-untyped-call]
+    "linspace": lambda: torch.linspace(T[0], T[2], 3),
+    "to_dlpack": lambda: torch.to_dlpack(T),  # type: ignore[attr-defined]
+    "apply_": lambda: T.clone().apply_(abs),
+    "map_": lambda: T.clone().map_(T, max),
+    "pack_padded_sequence": lambda: pack_padded_sequence(
+        torch.zeros(2, 3, 1), T[1:3].flip(0), batch_first=True
+    ),
+    "one_hot": lambda: torch.nn.functional.one_hot(T),
+    "histc": lambda: torch.histc(T.float()),
+    "to_sparse": lambda: T.to_sparse(),
+    "storage of a type": lambda: T.storage()[0],  # type: ignore[no-untyped-call]
 }
 
 HARMLESS: dict[str, Callable[[], Any]] = {
@@ -86,6 +123,12 @@ HARMLESS: dict[str, Callable[[], Any]] = {
     "iteration": lambda: [x + 1 for x in T],
     "repeat_interleave with a size": lambda: T.repeat_interleave(T, output_size=6),
     "write to a view": lambda: torch.zeros(4)[1:].add_(1),
+    "as_tensor": lambda: torch.as_tensor(T),
+    "deep copy": lambda: copy.deepcopy(T),
+    "tensor of numbers on the host": lambda: torch.tensor([1, 2], device="cpu"),
+    "as_tensor of host memory": lambda: torch.as_tensor(np.arange(3), device="cpu"),
+    "tensor_split by numbers": lambda: T.tensor_split([1, 2]),
+    "type": lambda: T.type(torch.int32),
     "copy from host": lambda: torch.zeros(4).copy_(torch.from_numpy(np.ones(4, np.float32))),
 }
 
@@ -152,6 +195,12 @@ def test_outside_a_step_and_on_other_threads_reading_is_free(error: None) -> Non
         thread.start()
         thread.join()
     assert [*seen, T.tolist()] == [[0, 1, 2, 3]] * 2
+
+
+def test_outside_a_step_and_behind_the_door_tensors_are_given_away_freely(error: None) -> None:
+    with checked_step(), kernel_call():
+        torch.to_dlpack(T)  # type: ignore[attr-defined]
+    torch.to_dlpack(T)  # type: ignore[attr-defined]
 
 
 def test_a_fault_leaves_the_check_as_it_was(error: None) -> None:

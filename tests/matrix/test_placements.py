@@ -18,6 +18,9 @@ from optimist.testing.torch_toy import TOY as TOY_CONFIG
 pytestmark = pytest.mark.anyio
 
 INTEGERS = IntegerOracle(IntegerModel(vocab_size=VOCAB_SIZE))
+FEW_WORDS = IntegerOracle(IntegerModel(vocab_size=VOCAB_SIZE, words=2))
+DENSE = ToyOracle(replace(TOY_CONFIG, vocab_size=VOCAB_SIZE))
+ON_THE_HOST = ("", "ngram", "suffix", "script")
 PLACEMENTS: tuple[Placement, ...] = ("inline", "embedded", "processes")
 
 
@@ -37,15 +40,29 @@ class Placed(NamedTuple):
         return Cell(*self[:-1])  # type: ignore[arg-type]
 
 
-PLACED = pairwise(
-    [Placed(*cell, where) for cell in cells(("", "ngram", "suffix")) for where in PLACEMENTS]
-)
+PLACED = pairwise([Placed(*cell, where) for cell in cells(ON_THE_HOST) for where in PLACEMENTS])
+DRAFTED: list[tuple[Cell, Placement]] = [
+    (Cell(1, 3, True, "large", 1, "seeded", "self-draft"), "inline"),
+    (Cell(2, 3, True, "large", 7, "greedy", "self-draft"), "processes"),
+    (Cell(1, 3, True, "large", 7, "seeded", "ngram-device"), "inline"),
+    (Cell(2, 3, True, "large", 7, "greedy", "ngram-device"), "embedded"),
+]
 
 
 @pytest.mark.parametrize("placed", PLACED, ids=lambda placed: "-".join(map(str, placed)))
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_cell_equals_the_oracle(placed: Placed) -> None:
-    await check_placed(placed.cell(), placed.placement, LATE_INTEGERS, INTEGERS)
+    found = await check_placed(placed.cell(), placed.placement, LATE_INTEGERS, FEW_WORDS, words=2)
+    assert (found.accepted > 0) == (placed.drafts != "")
+    assert 2 * found.accepted > found.drafted or placed.drafts != "script"
+
+
+@pytest.mark.parametrize(("cell", "placement"), DRAFTED, ids=str)
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_drafts_of_the_device_equal_the_dense_network(
+    cell: Cell, placement: Placement
+) -> None:
+    assert (await check_placed(cell, placement, TOY, DENSE)).accepted > 0
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
@@ -57,5 +74,4 @@ async def test_every_loop_equals_the_oracle(placement: Placement) -> None:
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("placement", PLACEMENTS)
 async def test_the_torch_toy_equals_the_dense_network(placement: Placement) -> None:
-    dense = ToyOracle(replace(TOY_CONFIG, vocab_size=VOCAB_SIZE))
-    await check_placed(Cell(2, 3, True, "small", 7, "seeded"), placement, TOY, dense)
+    await check_placed(Cell(2, 3, True, "small", 7, "seeded"), placement, TOY, DENSE)

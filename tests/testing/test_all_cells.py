@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -13,6 +14,9 @@ from optimist.testing.matrix import Cell
 
 FEW = [Cell(1, 512, True, "large", 1, "greedy"), Cell(2, 3, False, "small", 2, "seeded")]
 
+REPEATING = Cell(1, 512, True, "large", 7, "greedy")
+"""long enough that the toy says something again too"""
+
 
 def few(drafts: Sequence[str]) -> list[Cell]:
     return [cell._replace(drafts=drafts[0]) for cell in FEW]
@@ -23,13 +27,33 @@ def few_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(all_cells, "cells", few)
 
 
-@pytest.mark.parametrize("more", [[], ["--drafts", "suffix"]], ids=["nobody", "suffix"])
 @pytest.mark.parametrize("model", ["integers", "toy"])
-def test_green_cells_are_counted(
-    model: str, more: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert all_cells.main(["--model", model, *more]) == 0
+def test_green_cells_are_counted(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert all_cells.main(["--model", model]) == 0
     assert capsys.readouterr().out == "2 cells, 0 red\n"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [["--drafts", "ngram"], ["--drafts", "suffix"], ["--drafts", "suffix", "--model", "toy"]],
+    ids=["ngram", "suffix", "toy"],
+)
+def test_drafts_are_right_now_and_then_and_counted(
+    more: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(all_cells, "cells", lambda drafts: [REPEATING._replace(drafts=drafts[0])])
+    assert all_cells.main(more) == 0
+    said = re.fullmatch(r"1 cells, 0 red, (\d+) of (\d+) drafts right\n", capsys.readouterr().out)
+    assert said is not None
+    assert 0 < int(said[1]) < int(said[2])
+
+
+def test_cells_in_which_no_draft_is_right_prove_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(all_cells, "WORDS", None)
+    assert all_cells.main(["--drafts", "ngram"]) == 1
+    assert "0 red, 0 of" in capsys.readouterr().out
 
 
 def test_engines_run_in_the_placement_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,48 +9,50 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from functools import partial
+from types import MappingProxyType
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import anyio
 
 from optimist.actors.config import Placement
 from optimist.actors.proposer.kinds import HOST
+from optimist.actors.worker.base import Executor, Limits
 from optimist.testing.conformance import check_executor
 from optimist.testing.drain import Leftovers, drained
 from optimist.testing.integer_model import IntegerExecutor
 from optimist.testing.integer_rule import IntegerModel
-from optimist.testing.matrix import Cell, MatrixRed, cells
+from optimist.testing.matrix import Cell, MatrixRed, Seen, cells
 from optimist.testing.oracle import IntegerOracle, NextToken
-from optimist.testing.placements import LATE_INTEGERS, TOY, VOCAB_SIZE, check_placed
+from optimist.testing.placements import LATE_INTEGERS, TOY, VOCAB_SIZE, Drafted, check_placed
 
 PLACEMENTS: tuple[Placement, ...] = ("inline", "embedded", "processes")
 INTEGERS = IntegerModel(vocab_size=VOCAB_SIZE)
+WORDS = 3
+"""of the integer model where somebody drafts: with so few the past tells something of the future"""
 
 
 class Model(NamedTuple):
-    """executor: its name for a worker. next_token: what it must equal. check: one cell in one place."""
+    """executor: its name for a worker, and options: of it beside the vocabulary. next_token: what it must
+    equal. check: one cell in one place.
+    """
 
     executor: str
     next_token: NextToken
-    check: Callable[[Cell], None]
+    check: Callable[[Cell], Drafted]
+    options: Mapping[str, Any] = MappingProxyType({})
 
 
-def integers() -> Model:
-    """The integer model."""
-    next_token = IntegerOracle(INTEGERS)
-
-    def check(cell: Cell) -> None:
-        check_executor(
-            lambda limits: IntegerExecutor(limits, INTEGERS),
-            next_token,
-            vocab_size=VOCAB_SIZE,
-            every=[cell],
-        )
-
-    return Model(LATE_INTEGERS, next_token, check)
+def integers(drafts: str) -> Model:
+    """The integer model. drafts: who drafts, "" is nobody."""
+    options = {"words": WORDS} if drafts else {}
+    model = INTEGERS._replace(**options)
+    next_token = IntegerOracle(model)
+    check = _inline(lambda limits: IntegerExecutor(limits, model), next_token)
+    return Model(LATE_INTEGERS, next_token, check, options)
 
 
 def toy(kernels: str) -> Model:
@@ -62,47 +64,52 @@ def toy(kernels: str) -> Model:
     config = replace(torch_toy.TOY, vocab_size=VOCAB_SIZE)
     whose = choice.triton_kernels("cpu") if kernels == "triton" else choice.TORCH
     network, next_token = torch_toy.toy_network(config, kernels=whose), ToyOracle(config)
-
-    def check(cell: Cell) -> None:
-        check_executor(
-            lambda limits: torch_toy.toy_executor(limits, network),
-            next_token,
-            vocab_size=VOCAB_SIZE,
-            every=[cell],
-        )
-
+    check = _inline(lambda limits: torch_toy.toy_executor(limits, network), next_token)
     named = {"torch": TOY, "triton": "optimist.testing.torch_toy:TritonToyExecutor"}
     return Model(named[kernels], next_token, check)
 
 
+def _inline(make: Callable[[Limits], Executor], next_token: NextToken) -> Callable[[Cell], Drafted]:
+    """Runs cells in one place on virtual time."""
+
+    def check(cell: Cell) -> Drafted:
+        seen: list[Seen] = []
+        check_executor(make, next_token, vocab_size=VOCAB_SIZE, every=[cell], seen=seen.append)
+        return Drafted(seen[0].drafted, seen[0].accepted)
+
+    return check
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """The command line. Returns the exit status: 1 when a cell is red."""
+    """The command line. Returns the exit status: 1 when a cell is red, or no draft was ever right."""
     parser = argparse.ArgumentParser(prog="python -m optimist.testing.all_cells")
     parser.add_argument("--model", choices=("integers", "toy", "triton"), default="integers")
     parser.add_argument("--placement", choices=PLACEMENTS, help="run whole engines there")
     parser.add_argument("--drafts", choices=HOST, default="", help="who drafts; not given: nobody")
     chosen = parser.parse_args(arguments)
     kernels = {"toy": "torch", "triton": "triton"}
-    model = integers() if chosen.model == "integers" else toy(kernels[chosen.model])
-    every, red = cells((chosen.drafts,)), 0
+    model = integers(chosen.drafts) if chosen.model == "integers" else toy(kernels[chosen.model])
+    every, red, drafted, accepted = cells((chosen.drafts,)), 0, 0, 0
     with tempfile.TemporaryDirectory() as own, patch.dict(os.environ, XDG_RUNTIME_DIR=own):
         for cell in every:
             try:
-                _check(cell, model, chosen.placement)
+                one = _check(cell, model, chosen.placement)
+                drafted, accepted = drafted + one.drafted, accepted + one.accepted
             except MatrixRed as difference:
                 red += 1
                 print(difference, file=sys.stderr)
-    print(f"{len(every)} cells, {red} red")
-    return min(red, 1)
+    right = f", {accepted} of {drafted} drafts right" if chosen.drafts else ""
+    print(f"{len(every)} cells, {red} red{right}")
+    return int(red > 0 or (bool(chosen.drafts) and not accepted))
 
 
-def _check(cell: Cell, model: Model, placement: Placement | None) -> None:
+def _check(cell: Cell, model: Model, placement: Placement | None) -> Drafted:
     if placement is None:
-        model.check(cell)
-        return
+        return model.check(cell)
+    placed = partial(check_placed, **model.options)
     try:
         with drained():
-            anyio.run(check_placed, cell, placement, model.executor, model.next_token)
+            return anyio.run(placed, cell, placement, model.executor, model.next_token)
     except Leftovers as left:
         raise MatrixRed(f"{cell}: {left}") from left
 

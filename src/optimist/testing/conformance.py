@@ -26,7 +26,7 @@ from typing import Any
 from optimist.actors.worker.base import Executor, Limits
 from optimist.messages.errors import ConfigError
 from optimist.testing.late_device import LateDevice
-from optimist.testing.matrix import INTEGERS, Cell, cells, check_cell, inline, pairwise
+from optimist.testing.matrix import INTEGERS, Cell, Seen, cells, check_cell, inline, pairwise
 from optimist.testing.oracle import IntegerOracle, NextToken
 from optimist.testing.setup import OURS, Parts, Setup
 from optimist.testing.simulation import simulate
@@ -49,10 +49,11 @@ def check_executor(
     *,
     vocab_size: int,
     every: Sequence[Cell] | None = None,
+    seen: Callable[[Seen], None] | None = None,
 ) -> None:
     """Raises MatrixRed where an executor made for these limits differs from `next_token`.
 
-    every: the cells to run; by default so many that every pair of options occurs.
+    every: the cells to run; by default so many that every pair of options occurs. seen: is told of each.
     """
 
     def device(setup: Setup, seed: int) -> Executor:
@@ -60,7 +61,8 @@ def check_executor(
         return LateDevice(make(limits), lateness=setup.lateness, seed=seed)
 
     for cell in pairwise(cells()) if every is None else every:
-        check_cell(cell, inline(OURS._replace(device=device)), next_token, vocab_size)
+        run = inline(OURS._replace(device=device), seen=seen)
+        check_cell(cell, run, next_token, vocab_size)
 
 
 def check_parts(parts: Parts, *, every: Sequence[Cell], seeds: int) -> None:

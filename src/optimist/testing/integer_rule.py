@@ -19,11 +19,14 @@ class IntegerModel(NamedTuple):
     """What makes one integer model differ from another.
 
     eos_id: the token that ends a text. eos_share: how often it is chosen, in [0, 1).
+    words: how many different tokens it says beside that one, the first of the vocabulary; None is all of
+    them. With few, its texts repeat themselves, and who drafts from the past is right now and then.
     """
 
     vocab_size: int = 97
     eos_id: int = 0
     eos_share: float = 0.0
+    words: int | None = None
 
     def checked(self) -> IntegerModel:
         """Itself. Raises ConfigError when a value is out of range."""
@@ -33,6 +36,8 @@ class IntegerModel(NamedTuple):
             raise ConfigError(f"eos_id: expected below {self.vocab_size}, got {self.eos_id}")
         if not 0 <= self.eos_share < 1:
             raise ConfigError(f"eos_share: expected in [0, 1), got {self.eos_share}")
+        if self.words is not None and not 1 <= self.words <= self.vocab_size:
+            raise ConfigError(f"words: expected 1 to {self.vocab_size}, got {self.words}")
         return self
 
     def choose(self, fold: int, position: int, emitted: int, sampling: Sampling) -> int:
@@ -47,7 +52,7 @@ class IntegerModel(NamedTuple):
         if _penalised(sampling):
             value = mixed(value + emitted)
         banned = set(ints(sampling.stop_ids).tolist()) if emitted < sampling.min_tokens else set()
-        if len(banned) >= self.vocab_size:
+        if banned.issuperset(range(self._words)):
             return self._token(value)
         while (token := self._token(value)) in banned:
             value = mixed(value + AGAIN)
@@ -65,7 +70,11 @@ class IntegerModel(NamedTuple):
     def _token(self, value: int) -> int:
         if mixed(value ^ END) < self.eos_share * 2**64:
             return self.eos_id
-        return value % self.vocab_size
+        return value % self._words
+
+    @property
+    def _words(self) -> int:
+        return self.vocab_size if self.words is None else self.words
 
 
 def _penalised(sampling: Sampling) -> bool:

@@ -21,6 +21,8 @@ WHOLE = 512
 BLOCK = 4
 CONTEXT = 40
 INTEGERS = IntegerModel()
+FEW_WORDS = IntegerModel(words=3)
+"""repeats itself, so that who drafts from what was said is right now and then"""
 
 
 Pool = Literal["small", "large"]
