@@ -15,22 +15,37 @@ from optimist.models.config import ModelConfig
 WIDE = 4
 """bytes of a float32"""
 
-LOGITS_COPIES = 3
-"""of the logits of a step at once: raw, processed, probabilities"""
+LOGITS_COPIES = {"sample": 4, "rejection": 7, "block": 7}
+"""of the logits of a step at once, by how drafts are judged. Sampling: raw for log-probabilities, processed,
+and two in their making. Else: raw, processed, probabilities, their parts, the likeliest, the proposal, the residual."""
+
+COUNTS = WIDE + 1
+"""bytes of a token that penalties count: how often it was emitted, and whether it is in the prompt"""
 
 
 def step_bytes(config: WorkerConfig, model: ModelConfig, itemsize: int) -> int:
-    """Bytes that the largest step takes beside weights and caches, generously.
+    """Bytes that the largest step takes beside weights and caches, generously, and what stays beside it.
 
     itemsize: of the network's dtype. Of a layer, what lives at once: the residual stream in float32, its
     norm, queries, keys, values and what attention makes of them, and the feed-forward's inner values.
+    Counts of tokens are made when the first request asks for a penalty, and are reserved here.
     """
     heads = model.num_heads + 2 * model.num_kv_heads
     narrow = 2 * model.hidden_size + (heads + model.num_heads) * model.head_dim
     token = WIDE * 2 * model.hidden_size + itemsize * (narrow + 3 * model.intermediate_size)
     tokens = batch_tokens(config, on_gpu=True)
     places = min(config.max_slots * (1 + config.most_drafts), tokens)
-    return token * tokens + LOGITS_COPIES * WIDE * model.vocab_size * places
+    logits = LOGITS_COPIES[config.verify] * WIDE * places
+    counts = COUNTS * (places + config.max_slots)
+    return token * tokens + model.vocab_size * (logits + counts) + graph_bytes(config, model)
+
+
+def graph_bytes(config: WorkerConfig, model: ModelConfig) -> int:
+    """Bytes that graphs leave the residual stream in: those of steps, and those of passes that draft."""
+    if not config.graphs:
+        return 0
+    drafting = 2 if config.proposer in ("self-draft", "draft-model") else 0
+    return WIDE * model.hidden_size * config.max_slots * (1 + config.most_drafts + drafting)
 
 
 def kv_room(free: int, config: WorkerConfig, model: ModelConfig, itemsize: int) -> int:

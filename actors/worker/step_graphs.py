@@ -23,6 +23,7 @@ from optimist.actors.worker.base import Limits, Progress
 from optimist.actors.worker.torch_rows import Rows
 from optimist.actors.worker.torch_state import SlotState
 from optimist.actors.worker.torch_step import StepInput
+from optimist.kernels.card import wide
 from optimist.kernels.device import Device, Tensors, upload
 from optimist.kernels.metadata import OptimisticMetadata
 from optimist.messages.lengths import ExactSeqLens, SeqLensUpperBound
@@ -96,9 +97,13 @@ class StepGraphs:
         what: str = "graphs",
     ) -> None:
         self._keys = keys
+        model, tokens = network.model, max(key.rows * (1 + key.drafts) for key in keys)
+        size = (tokens, model.config.hidden_size)
+        # One for all: what each graph left in memory of its own would be there as often as there are graphs.
+        hidden = torch.empty(size, dtype=wide(model.dtype), device=state.device)
         self._graphs: dict[GraphKey, Graph] = {}
         for done, key in enumerate(keys):
-            self._graphs[key] = Graph(network, state, device, limits.max_model_len, key)
+            self._graphs[key] = Graph(network, state, device, limits.max_model_len, key, hidden)
             progress(what, done + 1, len(keys))
 
     def run(self, rows: Rows) -> Decoded | None:
@@ -117,15 +122,22 @@ class StepGraphs:
 
 
 class Graph:
-    """One captured pass, and the memory that it is told rows by."""
+    """One captured pass, and the memory that it is told rows by. hidden: where it leaves that, for all graphs."""
 
     def __init__(
-        self, network: Network, state: SlotState, device: Device, max_model_len: int, key: GraphKey
+        self,
+        network: Network,
+        state: SlotState,
+        device: Device,
+        max_model_len: int,
+        key: GraphKey,
+        hidden: Tensor,
     ) -> None:
         self._network, self._state = network, state
         self._max_model_len = max_model_len
         self._key = key
         self._tokens = key.rows * (1 + key.drafts)
+        self._hidden = hidden[: self._tokens]
         at = state.device
         self._slots = torch.zeros(key.rows, dtype=torch.int64, device=at)
         self._ahead = torch.zeros(key.rows, dtype=torch.int32, device=at)
@@ -176,4 +188,4 @@ class Graph:
         model, cache, layers = self._network
         cache = state.cache if cache is None else cache
         hidden = model.hidden(placed.ids, placed.positions, cache, self._metadata, layers)
-        return hidden, placed.ids, placed.positions, seq_lens
+        return self._hidden.copy_(hidden), placed.ids, placed.positions, seq_lens

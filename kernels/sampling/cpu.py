@@ -60,7 +60,8 @@ def _draw(logits: Tensor, rows: Rows, part: slice, ids: Tensor) -> Tensor:
 
 def _adjust_(logits: Tensor, rows: Rows) -> None:
     if rows.penalties is not None:
-        _penalise_(logits, rows.penalties)
+        for part in _parts(logits):
+            _penalise_(logits[part], Penalties(*(column[part] for column in rows.penalties)))
     for edits in rows.edits:
         _edit_(logits, edits)
 

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 from optimist.actors.config import WorkerConfig
+from optimist.actors.worker.base import Limits
 from optimist.actors.worker.gpu_sizes import enough_memory, kv_room, step_bytes
 from optimist.actors.worker.limits import MEGABYTE
-from optimist.actors.worker.step_graphs import GraphKey, graph_for, graph_keys
+from optimist.actors.worker.step_graphs import (
+    GraphKey,
+    Network,
+    StepGraphs,
+    graph_for,
+    graph_keys,
+)
+from optimist.actors.worker.torch_executor import unheard
 from optimist.actors.worker.torch_limits import limits_of
 from optimist.actors.worker.torch_rows import Rows
+from optimist.actors.worker.torch_state import SlotState
+from optimist.kernels.device import Device
 from optimist.messages.errors import ConfigError
-from optimist.testing.torch_toy import TOY
+from optimist.testing.torch_toy import TOY, toy_network
 
 KEYS = graph_keys(20, 4)
 
@@ -58,13 +70,48 @@ def test_a_chunk_as_long_as_a_token_and_its_drafts_is_no_decoding() -> None:
     assert graph_for(rows([1], 0, []), KEYS) is None
 
 
+def test_graphs_leave_the_residual_stream_in_one_memory() -> None:
+    limits = Limits(
+        num_blocks=8,
+        block_size=4,
+        max_slots=2,
+        max_model_len=16,
+        max_batch_tokens=8,
+        vocab_size=TOY.vocab_size,
+    )
+    network, cpu = toy_network(), Device(torch.device("cpu"))
+    state = SlotState(limits, network.allocate_cache(8, 4), (), network.kernels)
+    with torch.inference_mode():
+        graphs = StepGraphs(Network(network), state, cpu, limits, graph_keys(2, 3), unheard)
+        one, two = (graphs.run(rows([1] * n, n, [0] * n)) for n in (1, 2))
+    assert one is not None
+    assert two is not None
+    assert one.hidden.data_ptr() == two.hidden.data_ptr()
+    assert one.hidden.untyped_storage().nbytes() == 2 * 4 * TOY.hidden_size * 8
+
+
 def test_the_cache_takes_what_weights_step_and_reserve_leave() -> None:
     config = WorkerConfig(max_slots=4, max_batch_tokens=64, reserve_mb=100)
     step = step_bytes(config, TOY, 2)
-    logits = 3 * 4 * TOY.vocab_size * 4
-    assert logits < step < logits + 64 * 40 * TOY.hidden_size
+    logits = 4 * 4 * TOY.vocab_size * 4
+    counts = 5 * 2 * 4 * TOY.vocab_size
+    assert logits + counts < step < logits + counts + 64 * 40 * TOY.hidden_size
     assert kv_room(1 << 30, config, TOY, 2) == (1 << 30) - 100 * MEGABYTE - step
     assert kv_room(50 * MEGABYTE, config, TOY, 2) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "more"),
+    [
+        ({"graphs": False}, -4 * 4 * TOY.hidden_size),
+        ({"proposer": "self-draft"}, 2 * 4 * 4 * TOY.hidden_size),
+        ({"verify": "block"}, 3 * 4 * 4 * TOY.vocab_size),
+    ],
+)
+def test_graphs_and_ways_to_judge_take_their_share(options: dict[str, Any], more: int) -> None:
+    sizes: dict[str, Any] = {"max_slots": 4, "max_batch_tokens": 64}
+    plain = step_bytes(WorkerConfig(**sizes), TOY, 2)
+    assert step_bytes(WorkerConfig(**sizes, **options), TOY, 2) == plain + more
 
 
 def test_sizes_that_are_named_go_before_what_is_free() -> None:
