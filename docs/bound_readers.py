@@ -6,6 +6,8 @@ A reader is declared where it reads, in a comment above the statement or behind 
 
 What is seen: the readings of a value that is typed or assigned as a bound, or is a field of that type;
 the raw door; integers that were made from bounds; and, of the optimistic kinds, exact prefill lengths.
+Whatever else is done with a bound counts as a reading too, unless it is handed on by the name of one
+(see bound_ways): kept, unpacked, returned, put into a tuple, taken by a pattern or by a string.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from bound_ways import BOUND_FIELDS, BUFFER, READINGS, SIZES, Ways
+
 ROOT = Path(__file__).parents[1]
 ROOMS = ("messages", "transport", "kernels", "models", "actors", "src/optimist")
 KINDS = {
@@ -29,14 +33,12 @@ KINDS = {
     "display": "shows it to people, and decides nothing",
 }
 
-READINGS = frozenset({"max", "total", "blocks", "rows", "rows_with_context", "sizing_array"})
 EXACT_READINGS = READINGS - {"rows"} | {"exact"}
-BOUND_FIELDS = frozenset({"decode_bound", "bound"})
-SIZES = frozenset({"max_seq_len", "max_blocks", "max_query_len"})
-"""integers that are made from bounds where rows have bounds"""
-
 OWNERS = frozenset({"messages/lengths.py", "messages/plans.py", "messages/batches.py"})
 """where these types are at home: they define, copy and count"""
+
+HOME = "messages/lengths.py"
+"""the only one of them that may look at the numbers of another's"""
 
 MARK = re.compile(r"#\s*bound, ([a-z ]+): (.+)")
 
@@ -70,11 +72,13 @@ def readings() -> list[Reading]:
 def scan(source: str, path: Path) -> list[Reading]:
     """The readers in one source. path: absolute, below the root."""
     name = path.relative_to(ROOT).as_posix()
-    if name in OWNERS:
+    if name == HOME:
         return []
     marks = _marks(source)
     found: dict[tuple[str, str, int], Reading] = {}
     for function, statement, what in _Readers(ast.parse(source)).found:
+        if name in OWNERS and what != BUFFER:
+            continue
         kind, reason = _declared(statement, marks)
         key = (function, what, statement.lineno)
         found[key] = Reading(f"{name}: {function}", what, statement.lineno, kind, reason)
@@ -97,6 +101,7 @@ class _Readers(ast.NodeVisitor):
         self._functions: list[str] = []
         self._bounds: list[set[str]] = [set()]
         self._prefills: list[set[str]] = [set()]
+        self._ways = Ways(module)
         self._statement: ast.stmt = module.body[0] if module.body else ast.Pass()
         self.visit(module)
 
@@ -104,6 +109,8 @@ class _Readers(ast.NodeVisitor):
         before = self._statement
         if isinstance(node, ast.stmt):
             self._statement = node
+        for what in self._ways.found(node, self._is_bound):
+            self._add(what)
         super().visit(node)
         self._statement = before
 
@@ -162,8 +169,6 @@ class _Readers(ast.NodeVisitor):
                     self._add(method)
                 elif method in EXACT_READINGS and self._is_exact_part(value):
                     self._add(f"prefill {method}")
-            case ast.Name(id="getattr") if len(node.args) > 1:
-                self._named(node.args[1])
             case ast.Name(id="isinstance") if "SeqLensUpperBound" in ast.unparse(node):
                 if isinstance(node.args[0], ast.Name):
                     self._bounds[-1].add(node.args[0].id)
@@ -173,10 +178,6 @@ class _Readers(ast.NodeVisitor):
         if node.attr in SIZES and isinstance(node.ctx, ast.Load):
             self._add(node.attr)
         self.generic_visit(node)
-
-    def _named(self, name: ast.expr) -> None:
-        if isinstance(name, ast.Constant) and name.value in BOUND_FIELDS | SIZES:
-            self._add(str(name.value))
 
     def _add(self, what: str) -> None:
         function = ".".join(self._functions) or "module"

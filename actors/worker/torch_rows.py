@@ -12,7 +12,6 @@ from optimist.actors.worker.row_drafts import checked_drafts
 from optimist.messages.base import ints
 from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
 from optimist.messages.errors import MessageError
-from optimist.messages.lengths import ExactSeqLens, SeqLensUpperBound
 
 Ints = NDArray[np.int32]
 Indices = NDArray[np.int64]
@@ -119,10 +118,8 @@ def longest(batch: Batch) -> int:
 
 def blocks_needed(batch: Batch, block_size: int) -> NDArray[np.int64]:
     """Blocks that each row's table must hold for the step, [R]; of a bound, those that suffice."""
-    lengths: ExactSeqLens | SeqLensUpperBound
     if isinstance(batch, ExactBatch):
-        lengths = batch.seq_lens
-        known = lengths.exact()
+        known = batch.seq_lens.exact()
     else:
         # bound, sizing: blocks that the table must hold, checked before the device changes
         bound = batch.bound.sizing_array(reader="worker.blocks_needed")

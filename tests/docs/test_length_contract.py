@@ -14,7 +14,8 @@ from typing import Any
 import bound_picture
 import bound_readers
 import pytest
-from bound_readers import BOUND_FIELDS, KINDS, OWNERS, READINGS, ROOT, SIZES, scan
+from bound_readers import KINDS, OWNERS, ROOT, scan
+from bound_ways import BOUND_FIELDS, READINGS, SIZES
 
 from optimist.kernels.metadata import OptimisticMetadata
 from optimist.messages.batches import OptimisticBatch
@@ -79,8 +80,6 @@ def test_the_scan_knows_every_reading_and_every_field_of_a_bound() -> None:
         ("metadata.decode_bound.rows(0, 3)", "rows"),
         ("batch.prefill.seq_lens.exact()", "prefill exact"),
         ("metadata.prefill_lens.max()", "prefill max"),
-        ("other = batch.bound; other.max()", "max"),
-        ("other, two = batch.bound, 2; other.max()", "max"),
         ("rows = batch.prefill; rows.seq_lens.exact()", "prefill exact"),
         ("typed: SeqLensUpperBound = f(); typed.total()", "total"),
         ("assert isinstance(x, SeqLensUpperBound); x.max()", "max"),
@@ -91,6 +90,53 @@ def test_each_way_to_read_is_seen(line: str, what: str) -> None:
     (found,) = planted(line)
     assert (found.what, found.kind) == (what, "")
     assert found.where == "actors/planted.py: Here.look"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "other = batch.bound; other.max()",
+        "other, two = batch.bound, 2; other.max()",
+        "self.kept = batch.bound; self.kept.max()",
+        "(b := batch.bound).max()",
+        "read = batch.bound.max; read()",
+        "read = bound.max; read()",
+        "for b in (batch.bound,): b.max()",
+        "[b.max() for b in (batch.bound,)]",
+        "match batch:\n            case OptimisticBatch(bound=b): b.max()",
+        "match metadata:\n            case OptimisticMetadata(max_seq_len=n): f(n)",
+        "f = lambda b: b.max(); f(batch.bound)",
+        "def made(batch): return batch.bound\n        made(batch).max()",
+        "def made(batch) -> SeqLensUpperBound: ...\n        made(batch).max()",
+        "a, b = batch.bound, 2\n        c = a\n        c.max()",
+        "d = {'x': batch.bound}; d['x'].max()",
+        "vars(batch)['bound'].max()",
+        "SeqLensUpperBound.max(either)",
+        "map(SeqLensUpperBound.max, bounds)",
+        "batch.bound._buf",
+        "anything._buf",
+        "getattr(anything, '_buf')",
+        "msgspec.structs.astuple(batch.bound)[0]",
+        "msgspec.to_builtins(bound)",
+        "copy = replace(plan.decode_bound); copy.max()",
+        "operator.attrgetter('max_seq_len')(metadata)",
+        "operator.attrgetter('bound.max')(batch)()",
+        "operator.methodcaller('sizing_array', reader='me')(anything)",
+        "ExactSeqLens(batch.bound._buf).exact()",
+        "return bound",
+        "f(length=batch.bound)",
+        "f(*bound)",
+    ],
+)
+def test_no_way_round_is_left_open(line: str) -> None:
+    found = planted(line)
+    assert found and {one.kind for one in found} == {""}
+
+
+def test_numbers_of_lengths_are_looked_at_where_they_are_at_home_alone() -> None:
+    source = "def peek(batch: OptimisticBatch) -> bytes:\n    return batch.bound._buf\n"
+    assert scan(source, ROOT / "messages/lengths.py") == []
+    assert [one.what for one in scan(source, ROOT / "messages/batches.py")] == ["_buf"]
 
 
 def test_the_bound_of_one_row_is_no_way_around() -> None:

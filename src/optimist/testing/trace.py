@@ -30,6 +30,9 @@ def shown(value: Any) -> str:
 
 
 def _empty(value: Any) -> bool:
-    if isinstance(value, ExactSeqLens | SeqLensUpperBound):
-        return value.count() == 0
-    return value is None or (isinstance(value, bytes | tuple | str) and not value)
+    match value:
+        case ExactSeqLens() | SeqLensUpperBound():
+            return value.count() == 0
+        case bytes() | tuple() | str():
+            return not value
+    return value is None
