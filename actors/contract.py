@@ -18,7 +18,7 @@ from optimist.actors.config import (
     most_drafts,
 )
 from optimist.actors.proposer.kinds import kind_of
-from optimist.actors.proposer.options import check_own
+from optimist.actors.proposer.options import OWN_OPTIONS, check_own
 from optimist.messages.errors import ConfigError
 
 PlanKind = Literal["exact", "optimistic"]
@@ -31,13 +31,6 @@ TORCH_ALONE = (
     "ngram-device, and self-draft with --verify rejection or block"
 )
 """what native_lacks says of options, in short"""
-
-_OWN_OPTIONS = {
-    ("ngram", "ngram-device"): ("ngram_min", "ngram_max"),
-    ("suffix",): ("suffix_depth", "suffix_tokens", "suffix_probability"),
-    ("module:Class",): ("proposer_options",),
-}
-"""options that mean something to some proposers only"""
 
 
 def plan_kind(config: EngineConfig) -> PlanKind:
@@ -126,7 +119,7 @@ def _check_owners(config: ProposerConfig) -> None:
     """An option of one proposer is not ignored when another, or none, is chosen."""
     defaults = ProposerConfig()
     chosen = "module:Class" if ":" in config.proposer else config.proposer
-    for owners, options in _OWN_OPTIONS.items():
+    for owners, options in OWN_OPTIONS.items():
         for name in options if chosen not in owners else ():
             if (value := getattr(config, name)) != getattr(defaults, name):
                 raise ConfigError(_only(name, value, " or ".join(owners), config.proposer))

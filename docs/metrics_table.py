@@ -19,6 +19,7 @@ LABELS = {
     "optimist_http_requests_total": "`route`, `status`",
     "optimist_dropped_frames_total": "`actor`",
     "optimist_accepted_at_total": "`place`",
+    "optimist_proposer": "`name`",
 }
 """what tells the series of one metric apart"""
 

@@ -117,6 +117,7 @@ class SchedulerStats(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fie
     last_step_at: seconds of the host's monotonic clock when a step last settled.
     draft_rows: decode rows that ran with at least one draft. drafted_tokens, accepted_tokens: their drafts,
         and those that were right; accepted_at: of these, the first of its row, the second, and so on.
+    proposer: who makes them, by name.
     step_us, gap_us, batch_us, drafts_us: of all steps, see StepResult. steps_ahead: steps whose batch was
         there before the device was free.
     """
@@ -133,6 +134,7 @@ class SchedulerStats(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fie
     wasted_tokens: int
     last_step_at: float
     max_model_len: int
+    proposer: str = "none"
     draft_rows: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0

@@ -179,6 +179,7 @@ class Core:
             wasted_tokens=counters.wasted_tokens,
             last_step_at=counters.last_step_at,
             max_model_len=epoch.context_limit,
+            proposer=self.config.proposer,
             draft_rows=drafts.rows,
             drafted_tokens=drafts.drafted,
             accepted_tokens=drafts.accepted,

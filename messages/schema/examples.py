@@ -169,6 +169,7 @@ _REQUESTS: tuple[Message, ...] = (
         wasted_tokens=10,
         last_step_at=11.5,
         max_model_len=2048,
+        proposer="ngram",
         draft_rows=12,
         drafted_tokens=13,
         accepted_tokens=14,

@@ -58,7 +58,7 @@ EFFECTS = {
     "--kernels": _seen("kernels", "--kernels", "torch"),
     "--quant": _told("quant", "--quant", "int8"),
     "--packed-cache": _told("packed_cache", "--packed-cache", "tests/data/none"),
-    "--device": _told("device", "--device", "cuda:99"),
+    "--device": _seen("error", "--device", "cuda:99"),
     "--kv-dtype": _told("kv_dtype", "--kv-dtype", "int8"),
     "--torch-compile": _told("torch_compile", "--torch-compile", "aot_eager"),
     "--reserve-mb": _told("reserve_mb", "--reserve-mb", "7"),
@@ -69,6 +69,11 @@ EFFECTS = {
     "--group": _seen("cells", "--group", "scheduler+builder", besides=("--placement", "processes")),
     "--depth": _seen("steps", "--depth", "1", besides=GREEDY),
     "--proposer": _seen("steps", "--proposer", "ngram", besides=REPEATING),
+    "--proposer-option": _seen(
+        *("steps", "--proposer-option", "ngram_max=40", "--proposer-option", "ngram_min=40"),
+        besides=("--proposer", "ngram", *REPEATING),
+    ),
+    "--draft-wait": _told("draft_wait", "--draft-wait", "0.25", besides=("--proposer", "ngram")),
     "--draft-tokens": _seen(
         "steps", "--draft-tokens", "1", besides=("--proposer", "ngram", *REPEATING)
     ),

@@ -68,6 +68,7 @@ async def test_metrics_count_requests_by_status_and_show_the_engine(
     assert 'optimist_dropped_frames_total{actor="worker"} 4.0' in text
     assert "optimist_drafted_tokens_total 6.0" in text
     assert 'optimist_accepted_at_total{place="1"} 1.0' in text
+    assert 'optimist_proposer{name="ngram"} 1.0' in text
     assert "optimist_healthy 1.0" in text
 
 

@@ -29,6 +29,7 @@ STATS = SchedulerStats(
     wasted_tokens=1,
     last_step_at=0.0,
     max_model_len=2048,
+    proposer="ngram",
     draft_rows=2,
     drafted_tokens=6,
     accepted_tokens=3,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from optimist.cli.option import engine_option
+from optimist.cli.option import ENGINE, Option, engine_option
 
 DRAFTING = (
     engine_option(
@@ -12,11 +12,24 @@ DRAFTING = (
         "who guesses the next tokens: none, ngram, suffix, self-draft, draft-model, ngram-device or "
         "module:Class",
     ),
+    Option(
+        "--proposer-option",
+        ENGINE,
+        ("command.proposer_option",),
+        "texts",
+        "key=value, an option of the proposer, such as ngram_max=4, or of your class; may be repeated",
+    ),
     engine_option(
         "--draft-tokens",
         "scheduler.draft_tokens proposer.draft_tokens",
         "drafts",
         "guesses of a request in one step at most; auto: as many as pay",
+    ),
+    engine_option(
+        "--draft-wait",
+        "worker.draft_wait",
+        "float",
+        "how long a step waits for drafts at most, as a share of the time that steps take; not given: 0.5",
     ),
     engine_option(
         "--draft-layers",

@@ -50,6 +50,10 @@ def engine_options(parsed: Parsed) -> dict[str, Any]:
         # Only where each actor would have a process does a command join some.
         given.pop("groups", None)
     options = {path.rpartition(".")[2]: value for path, value in given.items()}
+    if pairs := command_value(parsed, "proposer_option"):
+        from optimist.actors.proposer.options import written_options
+
+        options |= written_options(options.get("proposer", "none"), pairs)
     if not options.get("model"):
         from optimist.models.default import default_model
 

@@ -112,6 +112,11 @@ class _Engine(Collector):
         for name, about in _TIMES.items():
             seconds = getattr(stats, f"{name}_us") / 1e6
             yield CounterMetricFamily(f"optimist_{name}_seconds", f"time {about}", value=seconds)
+        proposer = GaugeMetricFamily(
+            "optimist_proposer", "1 for the proposer that makes drafts, or none", labels=("name",)
+        )
+        proposer.add_metric((stats.proposer,), 1.0)
+        yield proposer
         places = CounterMetricFamily(
             "optimist_accepted_at",
             "drafts that were right, by place in their row",

@@ -27,6 +27,7 @@ from optimist.actors.proposer.actor import ProposerActor
 from optimist.actors.proposer.base import Ids, Proposer
 from optimist.actors.proposer.factory import proposer_class
 from optimist.actors.proposer.guard import Guard
+from optimist.actors.proposer.options import written_options
 from optimist.messages.errors import ConfigError
 from optimist.testing.matrix import INTEGERS, Cell, cells, check_cell, inline, pairwise
 from optimist.testing.oracle import IntegerOracle
@@ -157,11 +158,19 @@ def main(arguments: list[str] | None = None) -> int:
     """The command line. Returns the exit status: 1 when the proposer does not conform."""
     parser = argparse.ArgumentParser(prog="python -m optimist.testing.proposer_conformance")
     parser.add_argument("proposer", help="ngram, suffix or module:Class")
+    parser.add_argument(
+        "--proposer-option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of it, such as ngram_max=4, or of your class; may be repeated",
+    )
     parser.add_argument("--seeds", type=int, default=200, help="afternoons (default: 200)")
     chosen = parser.parse_args(arguments)
     try:
         kind = proposer_class(chosen.proposer)
-        config = ProposerConfig(proposer=chosen.proposer)
+        options = written_options(chosen.proposer, chosen.proposer_option)
+        config = ProposerConfig(proposer=chosen.proposer, **options)
         check_proposer(kind, config, seeds=chosen.seeds, simulations=chosen.seeds)
     except (AssertionError, ConfigError) as failure:
         print(failure, file=sys.stderr)
