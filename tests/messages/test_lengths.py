@@ -73,6 +73,14 @@ REFUSED: dict[str, Callable[[Any], object]] = {
     "set item": lambda x: operator.setitem(x, 0, 1),
     "call": lambda x: x(),
     "format": lambda x: format(x, "d"),
+    "if": lambda x: 1 if x else 0,
+    "and": lambda x: x and 1,
+    "== of lists": lambda x: [x] == [5],
+    "in a list": lambda x: x in [5],
+    "sorted": lambda x: sorted([x, x]),
+    "max of some": lambda x: max([x, x]),
+    "index of a list": lambda x: [1, 2][x],
+    "set": lambda x: {x},
 }
 
 

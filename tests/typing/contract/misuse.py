@@ -1,4 +1,7 @@
-"""Wrong uses of the length contract. Every checker must report each line marked BAD, and no other."""
+"""Wrong uses of the length contract. Every checker must report each line marked BAD, and no other.
+
+Where a checker is named behind BAD, only that one can: all of them raise when they run.
+"""
 
 from __future__ import annotations
 
@@ -59,6 +62,31 @@ bound + 1  # BAD arithmetic
 bound < 5  # BAD order
 3 in bound  # BAD membership
 range(bound)  # BAD as a range
+bound > 5  # BAD order, the other way round
+5 <= bound  # BAD order, the number first
+1 + bound  # BAD arithmetic, the number first
+bound % 16  # BAD a remainder
+divmod(bound, 16)  # BAD both
+round(bound)  # BAD rounded
+sorted([bound])  # BAD sorted among others
+max([bound])  # BAD the largest of some
+any(bound)  # BAD asked one by one
+tuple(bound)  # BAD as a tuple
+[1, 2, 3][bound]  # BAD as an index
+first, second = bound  # BAD unpacked
+part: int = bound.rows(0, 1)  # BAD the bound of one row as a number
+bound.max = takes_int  # BAD a reading replaced
+for length in bound:  # BAD row by row
+    takes_int(length)
+
+
+def compared(numbers: list[int]) -> None:
+    if bound == 5:  # BAD [mypy] equal to a number
+        takes_int(5)
+    while bound != 5:  # BAD [mypy] not equal to a number
+        takes_int(5)
+    assert bound == numbers  # BAD [mypy] equal to a list
+    assert bound == ExactSeqLens.of([5, 6])  # BAD [mypy] equal to lengths
 
 
 def not_exhaustive(plan: Plan) -> int:
