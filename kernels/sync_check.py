@@ -23,6 +23,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import dlpack
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from optimist.kernels.sync_check_cuda import watched
 from optimist.messages.errors import ConfigError
 
 VARIABLE = "OPTIMIST_SYNC_CHECK"
@@ -62,7 +63,7 @@ def checked_step() -> Iterator[None]:
         yield
         return
     report = _raise if setting == "error" else _warn
-    with _Functions(report), _Operators(report), _dlpack_watched(report):
+    with _Functions(report), _Operators(report), _dlpack_watched(report), watched(report):
         yield
 
 
