@@ -15,6 +15,10 @@ KEEP = 0.9
 TRUST = 2.0
 """drafts of its own that a new request needs until it counts more than all others before it"""
 
+ALIKE = 15.0
+"""the same where a model drafts: it is about as good for one request as for another, and a few bad steps
+of a request say little"""
+
 FIRST_RATE = 0.6
 """what is assumed before any draft was verified"""
 
@@ -37,12 +41,13 @@ class Totals(NamedTuple):
 
 
 class Acceptance:
-    """Columns of shape [max_slots], and totals.
+    """Columns of shape [max_slots], and totals. trust: see TRUST.
 
     The rate of a request is the probability that a draft is accepted when those before it were.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, trust: float = TRUST) -> None:
+        self._trust = trust
         self._tried = np.zeros(count)
         self._right = np.zeros(count)
         self._all_tried, self._all_right = 1.0, FIRST_RATE
@@ -72,7 +77,7 @@ class Acceptance:
     def rates(self, rows: Rows) -> NDArray[np.float64]:
         """Of each of these slots, [D], in (0, 1)."""
         usual = self._all_right / self._all_tried
-        rates = (self._right[rows] + TRUST * usual) / (self._tried[rows] + TRUST)
+        rates = (self._right[rows] + self._trust * usual) / (self._tried[rows] + self._trust)
         return np.clip(rates, 1e-3, 1 - 1e-3)
 
     def totals(self) -> Totals:

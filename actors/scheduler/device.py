@@ -14,6 +14,9 @@ from optimist.actors.scheduler.registry import Registry
 from optimist.actors.scheduler.settle import Settlement
 from optimist.messages.results import Capacity
 
+DRAFTS_IN_PASSES = ("self-draft", "draft-model")
+"""proposers that run a network for each draft, for all rows at once, in the step that verifies them"""
+
 
 class Device:
     """What a Capacity of a new worker begins."""
@@ -30,7 +33,13 @@ class Device:
         number = max(incarnation, capacity.incarnation)
         speculates = config.proposer != "none"
         self.epoch = epoch = Epoch(number, capacity, digest)
-        self.length = DraftLength(capacity.max_slots, config.draft_tokens) if speculates else None
+        self.length = (
+            DraftLength(
+                capacity.max_slots, config.draft_tokens, passes=config.proposer in DRAFTS_IN_PASSES
+            )
+            if speculates
+            else None
+        )
         self.departures = departures = Departures(epoch, queue, counters)
         self.registry = Registry(epoch)
         self.planner = Planner(config, epoch, queue, departures, counters, incarnation, self.length)

@@ -2,7 +2,8 @@
 
 A draft costs a query token and yields a token with the probability that it and those before it in its
 row are accepted. Of all rows' drafts the likeliest come first, so one count of drafts decides on all of
-them: the count with the most expected tokens for the expected time of the step.
+them: the count with the most expected tokens for the expected time of the step. Where drafts are made in
+the step, one pass for all rows after the other, the number of passes decides, and all rows get as many.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.actors.config import DraftTokens, most_drafts
-from optimist.actors.scheduler.acceptance import Acceptance, Totals
+from optimist.actors.scheduler.acceptance import ALIKE, TRUST, Acceptance, Totals
 from optimist.actors.scheduler.slots import Ints, Rows
-from optimist.actors.scheduler.step_cost import StepCost
+from optimist.actors.scheduler.step_cost import DraftCost
 
 GAIN = 1.02
 """drafts must promise more than this times the tokens that none would give in the same time"""
@@ -30,6 +31,10 @@ PROBING = 0.01
 TOGETHER = 4
 """steps of which one is for probes: a step waits for drafts once, for many rows or for one"""
 
+BARE, UNKNOWN = 64, 8
+"""steps of which one is without drafts where these are made in passes, to see what it takes; and of which one
+is while none of that many rows has been"""
+
 SELDOM = 16
 """steps of which at least one is for a row whose proposer has had nothing to say"""
 
@@ -37,19 +42,21 @@ SELDOM = 16
 class DraftLength:
     """Columns of shape [max_slots]. draft_tokens: see DraftTokens; a number is never adapted.
 
+    passes: whether drafts are made in the step that verifies them, one pass of all rows after the other.
     Call `open` when a request moves into a slot, `settle` and `ran` for each step that settles, and
     `lengths` while planning.
     """
 
-    def __init__(self, count: int, draft_tokens: DraftTokens) -> None:
+    def __init__(self, count: int, draft_tokens: DraftTokens, *, passes: bool = False) -> None:
         self.adaptive = draft_tokens == "auto"
         self.most = most_drafts(draft_tokens)
-        self._acceptance = Acceptance(count)
-        self._cost = StepCost()
+        self._acceptance = Acceptance(count, ALIKE if passes else TRUST)
+        self._passes = passes
+        self._cost = DraftCost(passes=passes)
         self._idle = np.zeros(count, np.int32)
         self._pause = np.full(count, FIRST_PAUSE, np.int32)
         self._every = np.ones(count, np.int32)
-        self._step = 0
+        self._step, self._bare = 0, -BARE
         self._positions = np.arange(1, self.most + 1)
 
     def open(self, slot: int) -> None:
@@ -77,9 +84,15 @@ class DraftLength:
         self._pause[tried] = np.minimum(2 * self._pause[tried], LONGEST_PAUSE)
         self._pause[right] = FIRST_PAUSE
 
-    def ran(self, tokens: int, step_us: int) -> None:
-        """A step settled that had so many query tokens, drafts included, and took so long."""
-        self._cost.ran(tokens, step_us)
+    def ran(self, tokens: int, step_us: int, drafted: Ints, waited_us: int | None = None) -> None:
+        """A step settled that had so many query tokens, drafts included, and took so long.
+
+        drafted: drafts of its rows, [S]. waited_us: how long it had waited for drafts, None where it
+        had no room for any.
+        """
+        self._cost.ran(tokens, step_us, int(drafted.sum()), int(drafted.max(initial=0)))
+        if waited_us is not None:
+            self._cost.waited(waited_us)
 
     def lengths(self, rows: Rows, room: Ints) -> Ints:
         """Drafts for each of the decode rows of the next step, [D].
@@ -96,30 +109,54 @@ class DraftLength:
             return np.zeros(len(rows), np.int32)
         chances = self._acceptance.rates(rows)[:, None] ** self._positions
         chances[self._positions > room[:, None]] = 0.0
-        lengths: Ints = (chances >= self._least(chances)).sum(1, dtype=np.int32)
-        pauses = np.maximum(self._pause[rows], self._dear(len(rows)))
+        paying = chances > 0 if self._passes else chances >= self._least(chances)
+        if self._passes:
+            paying[:, self._depth(chances) :] = False
+        lengths: Ints = paying.sum(1, dtype=np.int32)
         lengths[~asked] = 0
+        if self._passes and self._is_bare(lengths):
+            return np.zeros(len(rows), np.int32)
         if self._step % TOGETHER:
             return lengths
-        probing = asked & (lengths == 0) & (self._idle[rows] > pauses)
-        return np.where(probing, np.minimum(PROBE, room), lengths)
+        idle = asked & (lengths == 0)
+        due = idle & (self._idle[rows] > np.maximum(self._pause[rows], self._dear(len(rows))))
+        # A probe of one row takes almost the time of one of all.
+        return np.where(idle, np.minimum(PROBE, room), lengths) if due.any() else lengths
 
     def totals(self) -> Totals:
         """What became of all drafts since the start."""
         return self._acceptance.totals()
 
+    def _is_bare(self, lengths: Ints) -> bool:
+        """Whether this step has no drafts, or should have none."""
+        pause = BARE if self._cost.knows(len(lengths)) else UNKNOWN
+        if lengths.any() and self._step - self._bare < pause:
+            return False
+        self._bare = self._step
+        return bool(lengths.any())
+
     def _dear(self, rows: int) -> float:
-        """Steps between two probes of each of so many rows, so that they stay within their share."""
-        without, one = self._cost.of(np.array([rows, rows + PROBE]))
-        return rows * (float(one) / float(without) - 1) / PROBING
+        """Steps between two probes of so many rows, so that they stay within their share."""
+        without, one = self._cost.of(rows, np.array([0, PROBE * rows]), np.array([0, PROBE]))
+        return (float(one) / float(without) - 1) / PROBING
 
     def _least(self, chances: NDArray[np.float64]) -> float:
         """The chance from which on drafts pay in this step; above 1 when none do. chances: [D, K]."""
         best = np.sort(chances[chances > 0])[::-1]
-        if not best.size:
-            return 2.0
+        drafts = self._most_for_the_time(chances, best, np.arange(len(best) + 1))
+        return float(best[drafts - 1]) if drafts else 2.0
+
+    def _depth(self, chances: NDArray[np.float64]) -> int:
+        """How many drafts of each row pay in this step, 0 when none do. chances: [D, K]."""
+        drafts = np.concatenate(([0], (chances > 0).sum(0).cumsum()))
+        return self._most_for_the_time(chances, chances.sum(0), drafts)
+
+    def _most_for_the_time(
+        self, chances: NDArray[np.float64], adds: NDArray[np.float64], drafts: NDArray[np.integer]
+    ) -> int:
+        """How many of N choices pay. adds: tokens that each promises, [N]; drafts: of none to all, [N+1]."""
         rows = len(chances)
-        gained = rows + np.concatenate(([0.0], best.cumsum()))
-        rate = gained / self._cost.of(rows + np.arange(len(gained)))
-        drafts = int(rate.argmax())
-        return float(best[drafts - 1]) if rate[drafts] > GAIN * rate[0] else 2.0
+        gained = rows + np.concatenate(([0.0], adds.cumsum()))
+        rate = gained / self._cost.of(rows, drafts, np.arange(len(drafts)))
+        best = int(rate.argmax())
+        return best if rate[best] > GAIN * rate[0] else 0

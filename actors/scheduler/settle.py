@@ -74,7 +74,7 @@ class Settlement:
         news = brought(flight, result)
         self._counters.ignored["row"] += news.unknown
         if self._length is not None:
-            self._learn(self._length, flight, news, result.step_us)
+            self._learn(self._length, flight, news, result)
         messages: list[News] = [*self._scores.settle(flight, result)]
         messages += self._deliver(news, result)
         for slot in self._scores.over:
@@ -85,7 +85,9 @@ class Settlement:
         self._counters.settled(result)
         return messages
 
-    def _learn(self, length: DraftLength, flight: Flight, news: Brought, step_us: int) -> None:
+    def _learn(
+        self, length: DraftLength, flight: Flight, news: Brought, result: StepResult
+    ) -> None:
         """Correct what was planned as if every draft were right, and remember which were."""
         slots, rows, accepted = self._epoch.slots, news.slots, news.counts - 1
         slots.held[rows] = news.held
@@ -100,7 +102,8 @@ class Settlement:
             prefill = flight.plan.prefill
             # bound, exact on prefill rows: query tokens of the step, for its cost
             queries += int(prefill.seq_lens.total()) - int(ints(prefill.starts).sum())
-        length.ran(queries, step_us)
+        waited = result.drafts_us if result.drafts_us or news.planned.any() else None
+        length.ran(queries, result.step_us, news.run, waited)
 
     def _deliver(self, news: Brought, result: StepResult) -> list[Tokens | Retired]:
         slots = self._epoch.slots
