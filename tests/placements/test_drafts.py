@@ -101,12 +101,21 @@ async def test_ours_draft_in_the_workers_process(placement: Placement, proposer:
 @pytest.mark.parametrize(
     "lie", ["wrong-slot", "future-step", "too-many", "no-such-token", "silent"]
 )
-async def test_a_liar_in_its_own_process_changes_no_token(lie: Lie) -> None:
-    made = drafting(config("embedded"), LIAR, lie=lie)
+async def test_a_liar_in_its_own_process_changes_no_token(lie: Lie, texts: str) -> None:
+    told: dict[str, Any] = {"inner": SCRIPT, "texts": texts, "vocab_size": MODEL.vocab_size}
+    made = drafting(config("embedded"), LIAR, lie=lie, **told)
     async with bring_up(made, ByteTokenizer(272)) as troupe:
         assert "proposer" in troupe.pids
         await right_answers(troupe)
         assert troupe.restarts == 0
+        found = await statistics(troupe)
+    if lie == "too-many":
+        assert found.accepted_tokens == found.drafted_tokens > 0, "what is too much is cut off"
+    elif lie in ("wrong-slot", "future-step"):
+        # They look like drafts where that slot, or that step, is there when they come.
+        assert 4 * found.accepted_tokens <= found.drafted_tokens
+    else:
+        assert found.drafted_tokens == 0, "nothing of it is a draft"
 
 
 async def test_a_proposer_that_is_killed_comes_back_and_drafts_again(texts: str) -> None:

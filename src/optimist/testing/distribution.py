@@ -43,9 +43,11 @@ class Kind(NamedTuple):
 
 KINDS = (
     Kind("sample", "ngram", 3),
+    Kind("sample", "ngram", 1),
     Kind("sample", "draft-model", 1),
     Kind("rejection", "self-draft", 1),
     Kind("rejection", "draft-model", 3),
+    Kind("rejection", "ngram", 3),
     Kind("block", "ngram", 1),
     Kind("block", "draft-model", 3),
 )

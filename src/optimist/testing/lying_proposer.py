@@ -44,7 +44,8 @@ class LyingActor(ProposerActor):
     """Takes the drafts of an honest class and makes of each answer what its lie says.
 
     As `optimist.testing.lying_proposer:LyingActor` its `proposer_options` are `lie` and `inner`, the
-    name of the honest class, by default ngram. In Python: `lie` may be given to the constructor.
+    name of the honest class, by default ngram; all others are that one's. In Python: `lie` may be given to
+    the constructor.
     """
 
     def __init__(
@@ -57,15 +58,15 @@ class LyingActor(ProposerActor):
         proposer: Proposer | None = None,
         lie: Lie | None = None,
     ) -> None:
-        options = config.proposer_options
-        told = lie if lie is not None else options.get("lie")
+        options = dict(config.proposer_options)
+        told, inner = options.pop("lie", lie), str(options.pop("inner", "ngram"))
         if told not in LIES:
             raise ConfigError(
                 f"proposer_options.lie: expected one of {', '.join(LIES)}, got {told!r}"
             )
         if proposer is None:
-            inner = str(options.get("inner", "ngram"))
-            proposer = make_proposer(msgspec.structs.replace(config, proposer=inner))
+            honest = msgspec.structs.replace(config, proposer=inner, proposer_options=options)
+            proposer = make_proposer(honest)
         super().__init__(config, incarnation, worker=worker, scheduler=scheduler, proposer=proposer)
         self.lie = told
         self._late: deque[Drafts] = deque()
