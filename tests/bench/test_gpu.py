@@ -14,7 +14,6 @@ import torch
 
 from optimist.bench import attention, gpu, gpu_ids, gpu_roofline, gpu_steps
 from optimist.bench.gpu_steps import Window
-from optimist.bench.texts import CHATS
 from optimist.cli.main import main
 from optimist.engine import Engine
 from optimist.kernels import gpus
@@ -80,7 +79,7 @@ def a_gpu_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (gpu_ids, gpu_steps):
         monkeypatch.setattr(module, "Engine", toy)
     monkeypatch.setattr("optimist.testing.golden.Engine", toy)
-    monkeypatch.setattr(gpu_ids, "CHATS", CHATS[1:3])
+    monkeypatch.setattr(gpu_ids, "TEXTS", ("Why is the sky blue?", "Write a poem"))
     monkeypatch.setattr(gpu_ids, "PROPOSERS", ("self-draft",))
     monkeypatch.setattr(gpu_ids, "TOKENS", 6)
     sizes = {"REQUESTS": 4, "PROMPT": 6, "STEPS": 6, "SETTLED": 2, "CHECKED": 8}

@@ -7,13 +7,19 @@ from typing import Any, NamedTuple
 
 import anyio
 
-from optimist.bench.texts import CHATS
+from optimist.bench.texts import CHATS, REPEAT
 from optimist.engine import Engine
 from optimist.messages.params import SamplingParams
 from optimist.testing.golden import DOUBT, Case, Run, cases, differences, sure
 
 TOKENS = 32
 """of each answer, where no file says"""
+
+_PASSAGE = REPEAT[1]["content"]
+TEXTS = tuple(f"{_PASSAGE}\n\n{_PASSAGE[: 100 * at]}" for at in range(1, 5)) + tuple(
+    chat[0]["content"] for chat in CHATS
+)
+"""what is continued: a passage once more, which leaves little doubt, and questions, which leave much"""
 
 WIDE_DOUBT = 0.5
 """margin under which rounding in bfloat16 may decide"""
@@ -77,6 +83,6 @@ async def on_host(model: str) -> list[Told]:
             told.append(Told(prompt, list(said.token_ids), margins))
 
         async with anyio.create_task_group() as group:
-            for chat in CHATS:
-                group.start_soon(ask, engine.tokenizer.encode(chat[0]["content"]))
+            for text in TEXTS:
+                group.start_soon(ask, engine.tokenizer.encode(text))
     return told
