@@ -139,18 +139,29 @@ async def test_a_proposer_that_is_killed_comes_back_and_drafts_again(texts: str)
         assert troupe.restarts == 1
 
 
-async def test_a_proposer_that_stands_still_delays_and_changes_nothing(texts: str) -> None:
+async def test_a_proposer_that_stands_still_midway_costs_a_few_waits_and_drafts_again(
+    texts: str,
+) -> None:
     made = scripted(config("embedded", sleep_ms=1.0), texts)
     async with bring_up(made, ByteTokenizer(272)) as troupe:
-        os.kill(troupe.pids["proposer"], signal.SIGSTOP)
+        audience = Audience(troupe.gateway)
         try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(audience.follow)
+                await until(lambda: audience.delivered >= 8)
+                os.kill(troupe.pids["proposer"], signal.SIGSTOP)
             await right_answers(troupe)
+            stopped = await statistics(troupe, 2)
+            await right_answers(troupe)
+            later = await statistics(troupe, 3)
         finally:
             os.kill(troupe.pids["proposer"], signal.SIGCONT)
-        assert (await statistics(troupe)).drafted_tokens == 0
-        accepted, rounds = 0, 1
+        assert later.drafted_tokens == stopped.drafted_tokens
+        assert later.drafts_us == stopped.drafts_us, "after some silence nobody waits"
+        accepted, rounds = stopped.accepted_tokens, 3
         with anyio.fail_after(60):
-            while not accepted:
+            while accepted == stopped.accepted_tokens:
                 await right_answers(troupe)
                 rounds += 1
                 accepted = (await statistics(troupe, rounds)).accepted_tokens
+        assert troupe.restarts == 0
