@@ -132,7 +132,12 @@ class Gpu(Device):
             run()
         self.settle()
         graph = self._cuda.CUDAGraph()
-        with self._cuda.graph(graph, pool=self._pool, stream=self._compute):
+        # Torch waits for the current device before it records; what other threads of the process, such as
+        # another engine, do meanwhile on theirs is no part of it.
+        recording = self._cuda.graph(
+            graph, pool=self._pool, stream=self._compute, capture_error_mode="thread_local"
+        )
+        with self._cuda.device(self.torch), recording:
             out = run()
         self._pool = graph.pool()
         replay: Callable[[], None] = graph.replay

@@ -20,19 +20,25 @@ LEAST_CAPABILITY = (8, 0)
 """of an NVIDIA GPU that Triton's kernels are compiled and checked for"""
 
 
+AMD = "gfx942"
+"""the architecture of AMD that they are compiled and checked for"""
+
+
 class Gpus(NamedTuple):
-    """names: of the GPUs that torch sees. capabilities: of each, as torch numbers them. amd: whose."""
+    """names: of the GPUs that torch sees. capabilities: of each, as torch numbers them. amd: the architecture
+    of each where they are AMD's, such as `gfx942`; none on NVIDIA.
+    """
 
     names: tuple[str, ...] = ()
     capabilities: tuple[tuple[int, int], ...] = ()
-    amd: bool = False
+    amd: tuple[str, ...] = ()
 
 
 def visible_devices(environ: Mapping[str, str]) -> tuple[str, str] | None:
     """The variable that says which GPUs may be used, and its value; None where none is set.
 
-    An empty one counts as not set. Raises ConfigError where two of them say different things: they
-    would number the devices one after the other, and nobody means that.
+    An empty one counts as not set. Raises ConfigError where two of them say different things, and where
+    ROCR_VISIBLE_DEVICES and another both leave devices out: the other would number those that are left.
     """
     given = [(name, environ[name]) for name in VISIBLE if environ.get(name)]
     for name, value in given[1:]:
@@ -40,7 +46,19 @@ def visible_devices(environ: Mapping[str, str]) -> tuple[str, str] | None:
             raise ConfigError(
                 f"{name}: expected {given[0][1]!r} as in {given[0][0]}, or not to be set, got {value!r}"
             )
+        if name == "ROCR_VISIBLE_DEVICES" and not _first_devices(value):
+            raise ConfigError(
+                f"{name}: expected not to be set beside {given[0][0]}, which counts the devices that it "
+                f"leaves, or both to be 0,1, and so on, got {value!r}"
+            )
     return given[0] if given else None
+
+
+def _first_devices(value: str) -> bool:
+    """Whether a list of devices leaves every number where it is."""
+    return [part.strip() for part in value.split(",")] == [
+        str(i) for i in range(value.count(",") + 1)
+    ]
 
 
 def found() -> Gpus:
@@ -55,7 +73,8 @@ def found() -> Gpus:
     return Gpus(
         tuple(one.name for one in every),
         tuple((one.major, one.minor) for one in every),
-        amd=torch.version.hip is not None,
+        # The name has features behind it: gfx942:sramecc+:xnack-.
+        () if torch.version.hip is None else tuple(one.gcnArchName.split(":")[0] for one in every),
     )
 
 
@@ -98,7 +117,12 @@ def kernels_for(device: str, gpus: Gpus, missing: str) -> tuple[str, str]:
     if missing:
         return "torch", missing
     number = int(device.partition(":")[2] or 0)
+    if gpus.amd:
+        seen = gpus.amd[number]
+        if seen != AMD:
+            return "torch", f"Triton's are compiled and checked for {AMD}, it is {seen}"
+        return "triton", f"architecture {seen}"
     capability = gpus.capabilities[number]
-    if not gpus.amd and capability < LEAST_CAPABILITY:
+    if capability < LEAST_CAPABILITY:
         return "torch", "Triton's need capability 8.0, it has {}.{}".format(*capability)
     return "triton", "capability {}.{}".format(*capability)

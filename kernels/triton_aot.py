@@ -22,12 +22,15 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from optimist.kernels.triton_builds import Call, builds
-from optimist.kernels.triton_common import Launch, recorded
+from optimist.kernels.triton_common import WHOLE, Launch, recorded
 from optimist.kernels.triton_interpreter import quiet
 
 TARGETS = ("cuda:80", "cuda:90", "hip:gfx942")
 
 LAUNCH_OPTIONS = ("num_warps", "num_stages")
+
+SHARED_KIB = {"cuda:80": 99, "cuda:90": 227, "hip:gfx942": 64}
+"""shared memory that a program may take. What is compiled for 8.0 runs on 8.6 and 8.9, which have less of it"""
 
 MATRIX = {"attend", "int8_matmul", "int4_matmul"}
 """kernels whose work is matrix products"""
@@ -83,6 +86,8 @@ class Resources(NamedTuple):
             found.append("no matrix instruction")
         if self.kernel not in NARROW and not self.wide_loads:
             found.append("no load of 16 bytes")
+        if self.shared > SHARED_KIB.get(self.target, 0) * 1024:
+            found.append(f"{self.shared} bytes of shared memory")
         return found
 
 
@@ -99,6 +104,9 @@ def compile_launch(launch: Launch, target: str) -> Any:
     """A compiled kernel, specialised to its arguments as it would be by launching it."""
     options = {n: v for n, v in launch.options.items() if n in LAUNCH_OPTIONS}
     constants = {n: v for n, v in launch.options.items() if n not in LAUNCH_OPTIONS}
+    if "PRODUCT" in constants and target.startswith("hip"):
+        # As `product` has it there.
+        constants["PRODUCT"] = WHOLE
     signature, aligned = {}, {}
     for place, (name, value) in enumerate(
         zip(launch.kernel.arg_names, launch.arguments, strict=False)

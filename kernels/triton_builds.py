@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import torch
@@ -75,14 +76,15 @@ def attention(
     window: int | None = None,
     softcap: float | None = None,
     held: torch.dtype = _BF16,
+    dtype: torch.dtype = _BF16,
 ) -> Call:
     """Attention of 32 rows with so many query tokens each, 16 heads that share 4 KV heads."""
 
     def call() -> object:
         metadata = _metadata([queries] * 32, [1000] * 32, 32 if decodes else 0, 1024 // size)
-        q = _on_no_device(32 * queries, 24, dim)[:, :16]
+        q = _on_no_device(32 * queries, 24, dim, dtype=dtype)[:, :16]
         cache = _layer_cache(8, size, dim, held)
-        plan = prepare(metadata, cache, dtype=_BF16, window=window, splits=splits)
+        plan = prepare(metadata, cache, dtype=dtype, window=window, splits=splits)
         return paged_attention(q, cache, plan, scale=dim**-0.5, softcap=softcap)
 
     return call
@@ -95,6 +97,7 @@ def _layer_cache(heads: int, size: int, dim: int, held: torch.dtype) -> Tensor:
 
 def _attention() -> dict[str, Call]:
     found = {"P=64": attention(128, size=64)}
+    whole = partial(attention, held=_F32, dtype=_F32)
     for dim in HEAD_SIZES:
         found |= {
             f"decode D={dim}": attention(dim),
@@ -102,8 +105,18 @@ def _attention() -> dict[str, Call]:
             f"decode drafts D={dim}": attention(dim, queries=5),
             f"prefill D={dim}": attention(dim, queries=64, decodes=False),
         }
-    capped = attention(128, queries=64, decodes=False, window=512, softcap=30.0)
-    return found | {"decode many drafts": attention(128, queries=17), "window softcap": capped}
+        found |= {
+            f"decode float32 D={dim}": whole(dim),
+            f"decode drafts float32 D={dim}": whole(dim, queries=5),
+            f"prefill float32 D={dim}": whole(dim, queries=64, decodes=False),
+        }
+    capped = partial(attention, 128, queries=64, decodes=False, window=512, softcap=30.0)
+    return found | {
+        "decode many drafts": attention(128, queries=17),
+        "decode split float32": whole(128, splits=8),
+        "window softcap": capped(),
+        "window softcap float32": capped(held=_F32, dtype=_F32),
+    }
 
 
 def _dense() -> dict[str, Call]:
@@ -167,12 +180,16 @@ def _linears() -> dict[str, Call]:
     )
     groups = _on_no_device(outputs, inputs // 32)
     four = Int4(_on_no_device(outputs, inputs // 2, dtype=torch.uint8), groups, groups)
-    one, many = (_on_no_device(tokens, inputs) for tokens in (1, 32))
+    one, few, many = (_on_no_device(tokens, inputs) for tokens in (1, 32, 64))
+    whole = _on_no_device(64, inputs, dtype=_F32)
     return {
+        "linear_int8 T=64": lambda: linear_int8(many, eight),
+        "linear_int8 float32": lambda: linear_int8(whole, eight),
+        "linear_int4 float32": lambda: linear_int4(whole, four),
         "linear_int8 T=1": lambda: linear_int8(one, eight),
-        "linear_int8 T=32": lambda: linear_int8(many, eight),
+        "linear_int8 T=32": lambda: linear_int8(few, eight),
         "linear_int4 T=1": lambda: linear_int4(one, four),
-        "linear_int4 T=32": lambda: linear_int4(many, four),
+        "linear_int4 T=32": lambda: linear_int4(few, four),
     }
 
 
@@ -236,6 +253,9 @@ def _narrow(held: torch.dtype) -> dict[str, Call]:
     return found | {
         "paged_attention decode split fp8": attention(128, splits=8, held=held),
         "paged_attention decode many drafts fp8": attention(128, queries=17, held=held),
+        "paged_attention prefill fp8 float32": attention(
+            128, queries=64, decodes=False, held=held, dtype=_F32
+        ),
         "paged_attention window softcap fp8": attention(
             128, queries=64, decodes=False, window=512, softcap=30.0, held=held
         ),

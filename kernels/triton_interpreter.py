@@ -10,7 +10,9 @@ import dataclasses
 import os
 import shutil
 import sys
+import sysconfig
 from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,10 +38,13 @@ def cannot_compile() -> str:
     if why := missing():
         return why
     named = os.environ.get("CC")
-    if any(shutil.which(one) for one in ((named,) if named else COMPILERS)):
-        return ""
-    wanted = f"CC names {named!r}, which is not there" if named else "found none of gcc and clang"
-    return f"triton needs a C compiler to launch kernels: {wanted}"
+    if not any(shutil.which(one) for one in ((named,) if named else COMPILERS)):
+        wanted = f"CC names {named!r}, which is not there" if named else "found none of gcc and clang"
+        return f"triton needs a C compiler to launch kernels: {wanted}"
+    headers = Path(sysconfig.get_path("include"))
+    if not (headers / "Python.h").exists():
+        return f"triton needs Python's headers to launch kernels: found no Python.h in {headers}"
+    return ""
 
 
 def interpret() -> None:

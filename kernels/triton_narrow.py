@@ -45,7 +45,7 @@ def fp8_of(device: str, seen: gpus.Gpus) -> torch.dtype:
     """The numbers of eight bits that a device converts by itself."""
     if device == "cpu":
         return torch.float8_e4m3fn
-    if seen.amd:
-        return torch.float8_e4m3fnuz
     at = int(device.partition(":")[2] or 0)
+    if seen.amd:
+        return torch.float8_e4m3fnuz if seen.amd[at] == gpus.AMD else torch.float8_e4m3fn
     return torch.float8_e4m3fn if seen.capabilities[at] >= ADA else torch.float8_e5m2

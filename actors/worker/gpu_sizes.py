@@ -55,13 +55,23 @@ def kv_room(free: int, config: WorkerConfig, model: ModelConfig, itemsize: int) 
     return max(0, free - taken)
 
 
+NO_MEMORY = ("out of memory", "ALLOC_FAILED")
+"""what drivers and their libraries say where they allocate for themselves: for kernels, graphs, handles"""
+
+
+def _out_of_memory(error: RuntimeError) -> bool:
+    return isinstance(error, torch.OutOfMemoryError) or any(why in str(error) for why in NO_MEMORY)
+
+
 @contextmanager
 def enough_memory(config: WorkerConfig, device: str) -> Iterator[None]:
     """Raises ConfigError, saying what to lower, where the device runs out of memory meanwhile."""
     try:
         yield
-    except torch.OutOfMemoryError as error:
+    except RuntimeError as error:
         said = str(error).partition("\n")[0]
+        if not _out_of_memory(error):
+            raise
         raise ConfigError(
             f"worker.device: {device} has too little memory for this engine. Lower kv_memory_mb or "
             f"kv_blocks, max_slots ({config.max_slots}), max_batch_tokens ({batch_tokens(config, on_gpu=True)}) or "

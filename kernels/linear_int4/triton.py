@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from optimist.kernels.linear_int4.types import GROUP, Int4
-from optimist.kernels.triton_common import divided, launch, power_of_2, strides
+from optimist.kernels.triton_common import divided, launch, power_of_2, product, strides
 
 BLOCK_N, BLOCK_K = 32, 128
 """BLOCK_K: bytes, of two inputs each"""
@@ -37,6 +37,7 @@ def int4_matmul(
     BLOCK_T: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
+    PRODUCT: tl.constexpr,
 ) -> None:
     """y = x @ (scale * weight + offset).T + bias, grid (N / BLOCK_N, T / BLOCK_T). K: bytes of an output."""
     o_n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -59,8 +60,8 @@ def int4_matmul(
         b_offset = tl.load(offset + o_group, mask=m_w, other=0.0).to(tl.float32)
         b_first = (b_w & 15).to(tl.float32) * b_scale + b_offset
         b_second = (b_w >> 4).to(tl.float32) * b_scale + b_offset
-        b_y += tl.dot(b_low, b_first.to(b_low.dtype), input_precision="ieee")
-        b_y += tl.dot(b_high, b_second.to(b_low.dtype), input_precision="ieee")
+        b_y += tl.dot(b_low, b_first.to(b_low.dtype), input_precision=PRODUCT)
+        b_y += tl.dot(b_high, b_second.to(b_low.dtype), input_precision=PRODUCT)
     if bias is not None:
         b_y += tl.load(bias + o_n, mask=m_n, other=0.0).to(tl.float32)[None, :]
     p_y = y + o_t.to(tl.int64)[:, None] * N + o_n[None, :]
@@ -73,6 +74,8 @@ def linear_int4(x: Tensor, weight: Int4, bias: Tensor | None = None) -> Tensor:
     y = torch.empty((tokens, outputs), dtype=x.dtype, device=x.device)
     least, most = TOKENS
     block = min(max(power_of_2(tokens), least), most)
+    # Numbers of 32 bits take twice the room, and three products each.
+    whole = x.itemsize >= torch.float32.itemsize
     launch(
         int4_matmul,
         (divided(outputs, BLOCK_N), divided(tokens, block)),
@@ -81,7 +84,8 @@ def linear_int4(x: Tensor, weight: Int4, bias: Tensor | None = None) -> Tensor:
         HALF=GROUP // 2,
         BLOCK_T=block,
         BLOCK_N=BLOCK_N,
-        BLOCK_K=BLOCK_K,
+        BLOCK_K=BLOCK_K // (4 if whole else 1),
+        PRODUCT=product(x.dtype),
         num_warps=4,
         num_stages=3,
     )

@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from optimist.kernels.linear_int8.types import Int8
-from optimist.kernels.triton_common import divided, launch, power_of_2, strides
+from optimist.kernels.triton_common import divided, launch, power_of_2, product, strides
 
 BLOCK_N, BLOCK_K = 32, 128
 
@@ -30,6 +30,7 @@ def int8_matmul(
     BLOCK_T: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
+    PRODUCT: tl.constexpr,
 ) -> None:
     """y = x @ weight.T * scale + bias, grid (N / BLOCK_N, T / BLOCK_T)."""
     o_n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -43,7 +44,7 @@ def int8_matmul(
         m_k = o_k < K
         b_x = tl.load(p_x + o_k[None, :], mask=m_t[:, None] & m_k[None, :], other=0.0)
         b_w = tl.load(p_w + o_k[:, None], mask=m_k[:, None] & m_n[None, :], other=0)
-        b_y += tl.dot(b_x, b_w.to(tl.float32).to(b_x.dtype), input_precision="ieee")
+        b_y += tl.dot(b_x, b_w.to(tl.float32).to(b_x.dtype), input_precision=PRODUCT)
     b_y *= tl.load(scale + o_n, mask=m_n, other=0.0)[None, :]
     if bias is not None:
         b_y += tl.load(bias + o_n, mask=m_n, other=0.0).to(tl.float32)[None, :]
@@ -58,13 +59,16 @@ def linear_int8(x: Tensor, weight: Int8, bias: Tensor | None = None) -> Tensor:
     y = torch.empty((tokens, outputs), dtype=x.dtype, device=x.device)
     least, most = TOKENS
     block = min(max(power_of_2(tokens), least), most)
+    # Numbers of 32 bits take twice the room, and three products each.
+    whole = x.itemsize >= torch.float32.itemsize
     launch(
         int8_matmul,
         (divided(outputs, BLOCK_N), divided(tokens, block)),
         *(x, weight.values, weight.scale, bias, y, tokens, outputs, inputs, *strides(x)),
         BLOCK_T=block,
         BLOCK_N=BLOCK_N,
-        BLOCK_K=BLOCK_K,
+        BLOCK_K=BLOCK_K // (2 if whole else 1),
+        PRODUCT=product(x.dtype),
         num_warps=4,
         num_stages=3,
     )

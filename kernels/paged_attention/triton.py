@@ -12,7 +12,7 @@ from torch import Tensor
 from optimist.kernels.kv_cache import SCALE_BYTES, narrow
 from optimist.kernels.metadata import Metadata
 from optimist.kernels.paged_attention.triton_device import attend, merge, rows_of_tiles
-from optimist.kernels.triton_common import divided, launch, power_of_2, strides
+from optimist.kernels.triton_common import divided, launch, power_of_2, product, strides
 
 PREFILL_M = 128
 """query tokens times heads of a program that prefills"""
@@ -151,21 +151,41 @@ def paged_attention(
 
 
 def cut_of(
-    part: Part, group: int, dim: int, held: torch.dtype, *, decodes: bool, windowed: bool
+    part: Part,
+    group: int,
+    dim: int,
+    held: torch.dtype,
+    *,
+    decodes: bool,
+    windowed: bool,
+    whole: bool,
 ) -> Cut:
-    """The configuration for rows like these. held: by the cache."""
+    """The configuration for rows like these. held: by the cache. whole: multiplied in 32 bits."""
     low, high = DECODE_M
     m = min(max(power_of_2(group * part.longest), low), high)
+    amd = held == torch.float8_e4m3fnuz
+    if whole:
+        cut = _whole_cut(m if decodes else high, group, dim)
+        return cut._replace(stages=1) if amd else cut
     if not decodes:
         m = PREFILL_M if dim <= WIDE_HEAD else PREFILL_M // 2
     m = max(m, power_of_2(group))
     if narrow(held):
-        return _narrow_cut(m, dim, amd=held == torch.float8_e4m3fnuz)
+        return _narrow_cut(m, dim, amd=amd)
     tile = 32 if dim > WIDE_HEAD or (windowed and not decodes) else 64
     if m >= 64:
         return Cut(m, tile, warps=8, stages=2)
     # Of the stages that fit, those for which no target keeps a register in memory.
     return Cut(m, tile, warps=4, stages=2 if m == 32 and dim <= WIDE_HEAD else 3)
+
+
+def _whole_cut(m: int, group: int, dim: int) -> Cut:
+    """For numbers of 32 bits: twice the memory, and three products of each, see `product`."""
+    wider = dim > WIDE_HEAD
+    most = DECODE_M[0] if wider else 32 if dim > WIDE_HEAD // 2 else DECODE_M[1]
+    m = max(min(m, most), power_of_2(group))
+    few = m == DECODE_M[0] and not wider
+    return Cut(m, 16 if wider else 32, warps=4 if few else 8, stages=2)
 
 
 def _narrow_cut(m: int, dim: int, *, amd: bool) -> Cut:
@@ -194,7 +214,8 @@ def _attend(
     group = heads // groups
     windowed = plan.window is not None
     decodes = plan.decodes(part)
-    cut = cut_of(part, group, dim, cache.dtype, decodes=decodes, windowed=windowed)
+    whole = q.itemsize >= torch.float32.itemsize
+    cut = cut_of(part, group, dim, cache.dtype, decodes=decodes, windowed=windowed, whole=whole)
     tiles = plan.tiles(part, cut.m // group)
     splits = plan.splits(part, tiles.shape[0] * groups)
     parts, mass = out, None
@@ -218,6 +239,7 @@ def _attend(
         BLOCK_M=cut.m,
         BLOCK_D=max(16, power_of_2(dim)),
         TILE=cut.tile,
+        PRODUCT=product(q.dtype),
         num_warps=cut.warps,
         num_stages=cut.stages,
     )

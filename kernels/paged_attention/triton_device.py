@@ -65,9 +65,11 @@ def _span(
 
 
 @triton.jit
-def _scores(b_q: tl.tensor, b_k: tl.tensor, scale: tl.tensor, softcap: tl.tensor) -> tl.tensor:
+def _scores(
+    b_q: tl.tensor, b_k: tl.tensor, scale: tl.tensor, softcap: tl.tensor, PRODUCT: tl.constexpr
+) -> tl.tensor:
     """In powers of two. scale: of all, or of each key."""
-    b_s = tl.dot(b_q, b_k, input_precision="ieee") * scale
+    b_s = tl.dot(b_q, b_k, input_precision=PRODUCT) * scale
     if softcap is not None:
         b_s = softcap - 2.0 * softcap / (tl.exp2(b_s * (2.0 * LOG2_E / softcap)) + 1.0)
     return b_s * LOG2_E
@@ -117,6 +119,7 @@ def _walk(
     P: tl.constexpr,
     WIDTH: tl.constexpr,
     TILE: tl.constexpr,
+    PRODUCT: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
     """Of queries at o_at over the positions from low to high: the largest score, and the sums behind it."""
     DTYPE: tl.constexpr = b_q.dtype
@@ -134,10 +137,10 @@ def _walk(
         b_k = _load(p_k + o_kv[None, :] + o_d[:, None], m_k, p_scale_k, DTYPE)
         o_scale = (i_block * (P * WIDTH) + P * D) // 4 + o_c % P
         if p_scale_k is None:
-            b_s = _scores(b_q, b_k, scale, softcap)
+            b_s = _scores(b_q, b_k, scale, softcap, PRODUCT)
         else:
             b_scale = tl.load(p_scale_k + o_scale, mask=m_c, other=0.0)
-            b_s = _scores(b_q, b_k, scale * b_scale[None, :], softcap)
+            b_s = _scores(b_q, b_k, scale * b_scale[None, :], softcap, PRODUCT)
         b_s = _hidden(b_s, o_c, o_at, high, window)
         m_v = m_c[:, None] & m_d[None, :]
         b_v = _load(p_v + o_kv[:, None] + o_d[None, :], m_v, p_scale_v, DTYPE)
@@ -146,7 +149,7 @@ def _walk(
         b_sum = b_sum * b_old + tl.sum(b_p, 1)
         if p_scale_v is not None:
             b_p *= tl.load(p_scale_v + o_scale, mask=m_c, other=0.0)[None, :]
-        b_out = b_out * b_old[:, None] + tl.dot(b_p.to(DTYPE), b_v, input_precision="ieee")
+        b_out = b_out * b_old[:, None] + tl.dot(b_p.to(DTYPE), b_v, input_precision=PRODUCT)
         b_max = b_new
     return b_max, b_sum, b_out
 
@@ -177,6 +180,7 @@ def attend(
     BLOCK_M: tl.constexpr,
     BLOCK_D: tl.constexpr,
     TILE: tl.constexpr,
+    PRODUCT: tl.constexpr,
 ) -> None:
     """Grid (tiles, G, splits). q [T, H, D]; cache [2G, ., P, WIDTH], and scales the same as float32, or
     None where it has none; tiles as `rows_of_tiles` wrote them.
@@ -212,7 +216,7 @@ def attend(
     p_table = table + i_row.to(tl.int64) * s_table
     b_max, b_sum, b_out = _walk(
         *(b_q, before + o_q, low, high, p_table, cache + o_k, cache + o_v),
-        *(p_scale_k, p_scale_v, scale, softcap, window, WIDE, D, P, WIDTH, TILE),
+        *(p_scale_k, p_scale_v, scale, softcap, window, WIDE, D, P, WIDTH, TILE, PRODUCT),
     )
 
     # A split behind the row's end has no sum.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -28,6 +29,10 @@ TWO = Gpus(("Small", "Large"), ((7, 5), (9, 0)))
         ({}, None),
         ({"CUDA_VISIBLE_DEVICES": ""}, None),
         ({"HIP_VISIBLE_DEVICES": "1"}, ("HIP_VISIBLE_DEVICES", "1")),
+        (
+            {"HIP_VISIBLE_DEVICES": "0, 1", "ROCR_VISIBLE_DEVICES": "0, 1"},
+            ("HIP_VISIBLE_DEVICES", "0, 1"),
+        ),
         ({"ROCR_VISIBLE_DEVICES": "2", "CUDA_VISIBLE_DEVICES": ""}, ("ROCR_VISIBLE_DEVICES", "2")),
         (
             {"HIP_VISIBLE_DEVICES": "0,1", "CUDA_VISIBLE_DEVICES": "0,1"},
@@ -49,6 +54,13 @@ def test_variables_that_contradict_each_other_are_refused(monkeypatch: pytest.Mo
     with pytest.raises(ConfigError, match=message):
         chosen_device("auto")
     assert chosen_device("cpu") == "cpu"
+
+
+@pytest.mark.parametrize("value", ["1", "1,0", "0,2", "GPU-3f"])
+def test_two_variables_that_filter_one_after_the_other_are_refused(value: str) -> None:
+    both = {"HIP_VISIBLE_DEVICES": value, "ROCR_VISIBLE_DEVICES": value}
+    with pytest.raises(ConfigError, match=r"ROCR_VIS.* not to be set beside HIP_VIS.*got '"):
+        visible_devices(both)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +98,14 @@ def test_what_is_not_there_is_refused(option: str, seen: Gpus, message: str) -> 
         ("cuda:1", TWO, "", "triton", "capability 9.0"),
         ("cuda:0", TWO, "", "torch", "need capability 8.0, it has 7.5"),
         ("cuda:1", TWO, "no triton", "torch", "no triton"),
-        ("cuda:0", Gpus(("MI300X",), ((9, 4),), amd=True), "", "triton", "capability 9.4"),
+        ("cuda:0", Gpus(("MI300X",), ((9, 4),), ("gfx942",)), "", "triton", "architecture gfx942"),
+        (
+            "cuda:0",
+            Gpus(("MI210",), ((9, 0),), ("gfx90a",)),
+            "",
+            "torch",
+            "for gfx942, it is gfx90a",
+        ),
     ],
 )
 def test_kernels_are_chosen_by_capability(
@@ -128,6 +147,19 @@ def test_triton_compiles_where_there_is_a_compiler(
     )
     said = triton_interpreter.cannot_compile()
     assert re.search(why, said) if why else not said
+
+
+def test_triton_compiles_where_there_are_pythons_headers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr("optimist.kernels.triton_interpreter.shutil.which", lambda name: name)
+    monkeypatch.setattr(
+        "optimist.kernels.triton_interpreter.sysconfig.get_path", lambda name: str(tmp_path)
+    )
+    assert f"found no Python.h in {tmp_path}" in triton_interpreter.cannot_compile()
+    (tmp_path / "Python.h").touch()
+    assert not triton_interpreter.cannot_compile()
 
 
 def test_a_gpu_without_triton_computes_with_torch_and_says_so(

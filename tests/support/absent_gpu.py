@@ -26,6 +26,7 @@ class Diary:
     def __init__(self, free: int = 1 << 34) -> None:
         self.entries: list[str] = []
         self.free = free
+        self.current: torch.device | None = None
         self._names = iter(["compute", "copy"])
 
     def Stream(self, _: torch.device) -> AbsentStream:
@@ -44,7 +45,17 @@ class Diary:
         return AbsentGraph(self.entries)
 
     @contextmanager
-    def graph(self, graph: AbsentGraph, *, pool: object, stream: AbsentStream) -> Iterator[None]:
+    def device(self, device: torch.device) -> Iterator[None]:
+        self.current = device
+        yield
+        self.current = None
+
+    @contextmanager
+    def graph(
+        self, graph: AbsentGraph, *, pool: object, stream: AbsentStream, capture_error_mode: str
+    ) -> Iterator[None]:
+        assert self.current == GPU, "torch waits for the current device: name the one that captures"
+        assert capture_error_mode == "thread_local", "other engines of the process go on"
         self.entries.append(f"{stream.name}: capture into {pool}")
         yield
 

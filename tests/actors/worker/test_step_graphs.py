@@ -126,7 +126,21 @@ def test_sizes_that_are_named_go_before_what_is_free() -> None:
         limits_of(few, TOY, torch.bfloat16, room=0)
 
 
-def test_running_out_of_memory_at_a_start_says_what_to_lower() -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("x\nmore"),
+        torch.AcceleratorError("CUDA error: out of memory: x\nmore"),
+        RuntimeError("CUBLAS_STATUS_ALLOC_FAILED: x\nmore"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_running_out_of_memory_at_a_start_says_what_to_lower(error: RuntimeError) -> None:
     message = r"cuda:0 has too little memory.* Lower .*max_slots .64.*: x"
     with pytest.raises(ConfigError, match=message), enough_memory(WorkerConfig(), "cuda:0"):
-        raise torch.OutOfMemoryError("x\nmore")
+        raise error
+
+
+def test_another_error_at_a_start_stays_what_it_is() -> None:
+    with pytest.raises(RuntimeError, match=r"^illegal"), enough_memory(WorkerConfig(), "cuda:0"):
+        raise RuntimeError("illegal instruction")

@@ -6,13 +6,17 @@ import pytest
 import torch
 from paged_rows import Shape, on, paged
 
-from optimist.kernels import kv_cache, kv_write
+from optimist.kernels import gpus, kv_cache, kv_write
 from optimist.kernels.kv_write.triton import kv_write as triton_kv_write
 from optimist.kernels.paged_attention import CARD
 from optimist.kernels.paged_attention.triton import paged_attention, prepare
+from optimist.kernels.triton_narrow import fp8_of
 from optimist.messages.errors import ConfigError
 
-NARROW = (torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2)
+EVERY = (torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2)
+
+NARROW = (fp8_of("cuda:0", gpus.found()),) if torch.cuda.is_available() else EVERY
+"""those that the device converts, the interpreter all of them"""
 
 
 def empty(groups: int, blocks: int, size: int, dim: int, dtype: torch.dtype) -> torch.Tensor:
