@@ -16,6 +16,8 @@ TORCH = "optimist.actors.worker.torch_executor:TorchExecutor"
 NATIVE = "optimist.actors.worker.native_executor:NativeExecutor"
 TRITON = "optimist.actors.worker.triton_executor:TritonExecutor"
 
+DOUBLE = "triton's kernels are compiled for bfloat16 and float32, not for float64"
+"""numbers that only its interpreter multiplies"""
 
 def executor_path(config: WorkerConfig) -> str:
     """`module:Class` of the executor. Loads none of them, and torch only where there may be a GPU.
@@ -46,13 +48,16 @@ def executor_path(config: WorkerConfig) -> str:
         look = triton_interpreter.missing if device == "cpu" else triton_interpreter.cannot_compile
         if why := look():
             raise ConfigError(f"worker.executor: {why}, or use torch")
+        if device != "cpu" and config.dtype == "float64":
+            raise ConfigError(f"worker.executor: {DOUBLE}, or use torch")
         return TRITON
     return TORCH
 
 
 def _fastest(config: WorkerConfig, device: str) -> str:
     if device != "cpu":
-        chosen, reason = gpus.kernels_for(device, gpus.found(), triton_interpreter.cannot_compile())
+        why = triton_interpreter.cannot_compile() or (DOUBLE if config.dtype == "float64" else "")
+        chosen, reason = gpus.kernels_for(device, gpus.found(), why)
         if chosen == "torch":
             _log.warning(
                 "%s computes with torch and its attention, more slowly: %s", device, reason

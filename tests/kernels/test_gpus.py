@@ -171,6 +171,10 @@ def test_a_gpu_without_triton_computes_with_torch_and_says_so(
     caplog.clear()
     assert executor_path(WorkerConfig(device="cuda:1")) == TRITON
     assert not caplog.text
+    monkeypatch.setattr(triton_interpreter, "cannot_compile", str)
+    assert executor_path(WorkerConfig(device="cuda:1", dtype="float64")) == TORCH
+    with pytest.raises(ConfigError, match=r"worker\.executor: .*not for float64, or use torch"):
+        executor_path(WorkerConfig(device="cuda:1", dtype="float64", executor="triton"))
     monkeypatch.setattr(triton_interpreter, "cannot_compile", lambda: "no compiler")
     assert executor_path(WorkerConfig(device="cuda:1")) == TORCH
     with pytest.raises(ConfigError, match=r"worker\.executor: no compiler, or use torch"):
