@@ -17,6 +17,7 @@ from optimist.actors.worker.desk import Desk, Due
 from optimist.actors.worker.device_clock import DeviceClock
 from optimist.actors.worker.late_drafts import Lack
 from optimist.actors.worker.own_thread import OwnThread
+from optimist.actors.worker.patience import Patience
 from optimist.actors.worker.pulse import Pulse
 from optimist.messages.base import ActorMessage
 from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
@@ -26,12 +27,6 @@ from optimist.messages.results import Capacity, StepResult
 from optimist.transport.base import Inbox, Ref
 
 WorkerMessage = Batch | Drafts | Resync | Fault | Restarted
-
-FIRST_STEP_S = 0.01
-"""what a step is taken to last before one was measured"""
-
-STEP_WEIGHT = 0.2
-"""of the newest step in the measured time of a step"""
 
 
 class Worker(Actor[WorkerMessage]):
@@ -82,7 +77,8 @@ class Worker(Actor[WorkerMessage]):
         self._steps = Pulse()
         """a step is on the device, or has ended"""
         self._clock = DeviceClock()
-        self._step_s = FIRST_STEP_S
+        share = config.draft_wait
+        self._patience = Patience(DRAFT_WAIT if share is None else share)
 
     @property
     def busy_since(self) -> float | None:
@@ -194,7 +190,7 @@ class Worker(Actor[WorkerMessage]):
             await self._news.wait()
         if self.desk.lacks() is Lack.DRAFTS:
             since = time.perf_counter()
-            with anyio.move_on_after(self._patience()):
+            with anyio.move_on_after(self._patience.seconds):
                 while self.desk.lacks() is Lack.DRAFTS:
                     await self._news.wait()
             self._clock.waited_for_drafts(since)
@@ -204,24 +200,19 @@ class Worker(Actor[WorkerMessage]):
         return due
 
     async def _tell(self, done: Done) -> None:
-        self._step_s += STEP_WEIGHT * (done.times.step_us / 1e6 - self._step_s)
+        self._patience.ran(done.batch, done.times.step_us)
         self.desk.tell(done.batch, done.outcome, done.times)
         if self.desk.late is None:
             return
         self._news.beat()
         if self.desk.holds():
             since = time.perf_counter()
-            with anyio.move_on_after(self._patience()):
+            with anyio.move_on_after(self._patience.seconds):
                 while self.desk.holds():
                     await self._news.wait()
                     self.desk.report()
             self.desk.report(give_up=True)
             self._clock.waited_for_drafts(since)
-
-    def _patience(self) -> float:
-        """Seconds that drafts are waited for."""
-        share = self.config.draft_wait
-        return (DRAFT_WAIT if share is None else share) * self._step_s
 
     def _step(self, ready: Ready) -> Computed:
         return Computed(ready.batch, ready.submit(), self._clock.end())

@@ -115,8 +115,12 @@ class Desk:
             answered = self.late.answered(result.epoch, result.step)
             if not (answered or give_up):
                 return
-            self.late.silent += not answered
             self._held.popleft()
+            if result.epoch != self.late.epoch:
+                # Its slots are of others now.
+                self._scheduler.send(result)
+                continue
+            self.late.unanswered(result.step)
             held = column(self.late.hold(result.slots))
             self._scheduler.send(msgspec.structs.replace(result, drafts_held=held))
 

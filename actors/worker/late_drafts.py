@@ -32,8 +32,9 @@ NO_IDS: Ints = np.zeros(0, np.int32)
 UNANSWERED = 64
 """steps that a proposer is told of without an answer; of more it is not told, until it asks"""
 
-SILENT = 8
-"""batches that ran without an answer, after which nobody waits for the next one"""
+SILENT, AGAIN = 8, 64
+"""batches that ran before the answer came, after which nobody waits for the next one; but of so many batches
+one waits, to see whether it comes in time now"""
 
 
 class Lack(enum.Enum):
@@ -47,8 +48,8 @@ class Lack(enum.Enum):
 class LateDrafts:
     """Columns by slot. A draft belongs behind the step in which its slot last sampled, and nowhere else.
 
-    dropped: rows of Drafts that were of no use, by reason. silent: batches in a row that ran without an
-    answer.
+    dropped: rows of Drafts that were of no use, by reason. silent: batches since the last
+    answer that came in time, which an answer to be expected would have been for.
     """
 
     _epoch: int
@@ -70,12 +71,13 @@ class LateDrafts:
 
     def lacks(self, batch: Batch) -> Lack:
         """What this batch, which comes next, waits for."""
-        if not any_of(batch.draft_counts):
-            return Lack.NOTHING
-        slots = ints(batch.slots)[: batch.num_decodes][ints(batch.draft_counts) > 0]
-        if batch.epoch != self._epoch or isinstance(batch, ExactBatch):
-            return Lack.NOTHING
-        return self._lacks(int(self._sampled[slots].max()))
+        step = self._behind(batch)
+        return Lack.NOTHING if step is None else self._lacks(step)
+
+    @property
+    def epoch(self) -> int:
+        """Of the newest batch that was bound."""
+        return self._epoch
 
     def answered(self, result_epoch: int, step: int) -> bool:
         """Whether there is nothing to wait for behind this step, whose tokens are known."""
@@ -88,7 +90,8 @@ class LateDrafts:
         """
         if batch.epoch != self._epoch:
             self._reset(batch.epoch)
-        self.silent += self.lacks(batch) is Lack.DRAFTS
+        if (step := self._behind(batch)) is not None:
+            self.unanswered(step)
         if batch.closed or batch.opened:
             self._move(batch)
         drafts = self._drafts(batch)
@@ -105,8 +108,11 @@ class LateDrafts:
         elif drafts.after_step > self._told:
             self.dropped["step"] += size(drafts.slots)
         else:
-            if drafts.after_step > self._answered:
-                self._answered, self.silent = drafts.after_step, 0
+            self._answered = max(self._answered, drafts.after_step)
+            current = (self._sampled == drafts.after_step) & ~self._final
+            if (current & (self._generation != EMPTY_SLOT)).any():
+                # Of no use is an answer, even with nothing, once the batches that it is for have gone.
+                self.silent = 0
             while self._asked and self._asked[0] <= self._answered:
                 self._asked.popleft()
             if drafts.slots:
@@ -172,10 +178,24 @@ class LateDrafts:
         self._final[at] = True
         return self._count[at]
 
+    def unanswered(self, step: int) -> None:
+        """What is behind this step goes on, and cares for no answer any more: is one still to come?"""
+        self.silent += step in self._asked
+
+    def _behind(self, batch: Batch) -> int | None:
+        """The step behind which drafts of this batch are made; None if it waits for none."""
+        if not any_of(batch.draft_counts):
+            return None
+        if batch.epoch != self._epoch or isinstance(batch, ExactBatch):
+            return None
+        slots = ints(batch.slots)[: batch.num_decodes][ints(batch.draft_counts) > 0]
+        return int(self._sampled[slots].max())
+
     def _lacks(self, step: int) -> Lack:
         if step > self._told:
             return Lack.RESULT
-        waiting = step in self._asked and self.silent < SILENT
+        hopeful = self.silent < SILENT or self.silent % AGAIN == 0
+        waiting = hopeful and step in self._asked
         return Lack.DRAFTS if waiting else Lack.NOTHING
 
     def _reset(self, epoch: int) -> None:

@@ -47,7 +47,14 @@ class Bench:
         self.scheduler, self.proposer = Sent(), Sent()
         self.desk = Desk(9, LIMITS, self.scheduler, self.proposer)
         self.exact = exact
-        self.step = 0
+        self.open(epoch=7)
+        due = self.desk.due()
+        assert due is not None
+        self.tell(due.batch, [[50], [60]])
+
+    def open(self, *, epoch: int) -> None:
+        """Put the first batch of an epoch."""
+        self.epoch, self.step = epoch, 0
         prefill = PrefillRows(
             slots=column([0, 1]),
             generations=column([3, 4]),
@@ -68,9 +75,6 @@ class Bench:
             for slot in (0, 1)
         )
         self.batch([], opened=opened, prefill=prefill)
-        due = self.desk.due()
-        assert due is not None
-        self.tell(due.batch, [[50], [60]])
 
     def batch(
         self,
@@ -85,7 +89,7 @@ class Bench:
         lens = ExactSeqLens.of([5] * (len(rows) // 4))
         fields: dict[str, Any] = {
             "incarnation": 2,
-            "epoch": 7,
+            "epoch": self.epoch,
             "step": self.step,
             "opened": opened,
             "blocks": BlockDelta(version=self.step + 1),
@@ -123,7 +127,7 @@ class Bench:
         """Drafts by slot came."""
         fields: dict[str, Any] = {
             "incarnation": 5,
-            "epoch": 7,
+            "epoch": self.epoch,
             "after_step": after,
             "slots": column(rows),
             "generations": column(3 + slot for slot in rows),
