@@ -28,6 +28,7 @@ from optimist.actors.worker.torch_rows import Rows, blocks_needed, longest, rows
 from optimist.actors.worker.torch_sampling import SamplingState
 from optimist.actors.worker.torch_state import SlotState
 from optimist.actors.worker.torch_step import StepInput, step_input
+from optimist.actors.worker.warm_choices import warm_choices
 from optimist.actors.worker.warm_up import warm_up
 from optimist.kernels.choice import torch_kernels
 from optimist.kernels.compiled import compiled
@@ -98,7 +99,10 @@ class TorchExecutor(Executor):
             self._drafter = Drafter(own, self._sampling, coupled=config.verify == "sample")
         if self._device.captures or config.torch_compile != "off":
             with self._device.step():
-                warm_up(model, cache, progress)
+                drafts = config.most_drafts
+                warm_up(model, cache, progress, self.limits.max_model_len, drafts)
+                if model.kernels.captured:
+                    warm_choices(self._state, vocab_size, config.verify, drafts, progress)
         self._graphs = self._captured(config, progress)
         self._device.settle()
 

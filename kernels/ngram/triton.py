@@ -13,14 +13,14 @@ BLOCK = 1024
 """places at a time"""
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["count"])
 def _ngram(
     token_ids: tl.tensor,
     slots: tl.tensor,
     lengths: tl.tensor,
     drafts: tl.tensor,
     s_tokens: tl.tensor,
-    COUNT: tl.constexpr,
+    count: tl.tensor,
     SHORTEST: tl.constexpr,
     LONGEST: tl.constexpr,
     BLOCK_X: tl.constexpr,
@@ -47,9 +47,9 @@ def _ngram(
     end = (best & 0xFFFFFFFF).to(tl.int32)
     o_x = tl.arange(0, BLOCK_X)
     period = tl.maximum(length - end, 1)
-    m_x = o_x < tl.where(best > 0, COUNT, 0)
+    m_x = o_x < tl.where(best > 0, count, 0)
     b_draft = tl.load(p_tokens + end + o_x % period, mask=m_x, other=-1)
-    tl.store(drafts + i_r * COUNT + o_x, b_draft, mask=o_x < COUNT)
+    tl.store(drafts + i_r * count + o_x, b_draft, mask=o_x < count)
 
 
 def ngram(
@@ -61,8 +61,7 @@ def ngram(
     launch(
         _ngram,
         (rows if count else 0,),
-        *(token_ids, slots, lengths, drafts, token_ids.stride(0)),
-        COUNT=count,
+        *(token_ids, slots, lengths, drafts, token_ids.stride(0), count),
         SHORTEST=shortest,
         LONGEST=longest,
         BLOCK_X=power_of_2(count),

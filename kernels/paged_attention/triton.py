@@ -114,6 +114,8 @@ class Plan:
             wanted = PROGRAMS_OF_PROCESSOR * _processors(self.metadata.seq_lens.device) // programs
             # bound, sizing: into how many parts the context is split; each ends at device lengths
             wanted = min(wanted, divided(self.metadata.max_seq_len, CONTEXT_OF_SPLIT), MOST_SPLITS)
+            # A power of two: the kernel that merges them is another for each number.
+            wanted = power_of_2(wanted + 1) // 2
         return max(1, wanted)
 
 

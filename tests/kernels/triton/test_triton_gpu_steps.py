@@ -12,13 +12,15 @@ from absent_gpu import GPU, Diary, absent_gpu
 from torch import Tensor
 
 from optimist.actors.config import WorkerConfig
+from optimist.actors.worker import warm_up
 from optimist.actors.worker.base import Progress, RowDrafts
 from optimist.actors.worker.torch_executor import TorchExecutor, unheard
 from optimist.actors.worker.torch_result import TorchTicket
 from optimist.kernels.choice import TORCH, torch_kernels, triton_kernels
 from optimist.kernels.contract import Kernels
 from optimist.kernels.device import Gpu
-from optimist.kernels.triton_common import recorded
+from optimist.kernels.paged_attention import triton as attention
+from optimist.kernels.triton_common import Launch, recorded
 from optimist.messages.base import column
 from optimist.messages.batches import Batch
 from optimist.messages.slots import Sampling
@@ -44,6 +46,24 @@ EVERYTHING = Sampling(
     bias_values=np.array([1.5], np.float32).tobytes(),
     logprobs=2,
 )
+
+
+COMPILED = {
+    "attend",
+    "_rms_norm",
+    "_add_rms_norm",
+    "_silu_and_mul",
+    "_rope",
+    "_kv_write",
+    "penalise",
+    "edit",
+    "choose",
+    "spread",
+    "_compare",
+    "_judge",
+    "_advance",
+}
+"""kernels of the network and behind it"""
 
 
 class Shapes:
@@ -162,7 +182,7 @@ def test_passes_that_draft_are_captured_and_replayed_too(
             max_slots=2,
         )
         finished = [what for what, done, total in told if done == total]
-        assert finished == ["compiled sizes", "draft graphs", "graphs"]
+        assert finished == ["compiled sizes", "ways of sampling", "draft graphs", "graphs"]
         hand = Hand(made)
         for slot in range(2):
             hand.open(slot, range(1, 8), range(4 * slot, 4 * slot + 4))
@@ -193,3 +213,42 @@ def test_decoding_is_captured_at_the_start_and_replayed(monkeypatch: pytest.Monk
         hand.submit([Row(0, 1, decode=True)])
         assert diary.entries.count("replay") == 1
     assert not [entry for entry in diary.entries if "WAIT" in entry]
+
+
+def specialised(launches: list[Launch]) -> set[tuple[Any, ...]]:
+    """What tells one compiled kernel of a model from another: dtypes, what is None, and options."""
+    return {
+        (
+            launch.kernel.fn.__name__,
+            *(one.dtype if isinstance(one, Tensor) else type(one) for one in launch.arguments),
+            *sorted(launch.options.items()),
+        )
+        for launch in launches
+        if launch.kernel.fn.__name__ in COMPILED
+    }
+
+
+@pytest.mark.parametrize("verify", ["sample", "rejection", "block"])
+def test_no_step_is_the_first_to_launch_a_kernel_in_some_way(
+    verify: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with absent_gpu(monkeypatch), recorded() as launches:
+        options: dict[str, Any] = {"proposer": "self-draft", "most_drafts": 2, "graphs": False}
+        made = executor(triton_kernels(HERE), kind=Drafting, verify=verify, **options)
+        at_start = specialised(launches)
+        launches.clear()
+        afternoon(Hand(made), drafts=2)
+    assert specialised(launches)
+    assert specialised(launches) <= at_start
+
+
+def test_every_way_in_which_attention_splits_a_context_is_compiled_at_the_start() -> None:
+    assert (warm_up.CONTEXT_OF_SPLIT, warm_up.MOST_SPLITS) == (
+        attention.CONTEXT_OF_SPLIT,
+        attention.MOST_SPLITS,
+    )
+    passes = warm_up.decoding(5000, 5)
+    assert [one.bound for one in passes if one.tokens == 1] == [1, 256, 512, 1024, 2048, 4096, 8192]
+    assert {one.tokens for one in passes} == {1, 2, 4, 6}
+    assert all(one.decodes for one in passes)
+    assert {one.bound for one in warm_up.decoding(1 << 20, 0)} == {1, *(256 << i for i in range(6))}
