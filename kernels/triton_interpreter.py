@@ -39,7 +39,9 @@ def cannot_compile() -> str:
         return why
     named = os.environ.get("CC")
     if not any(shutil.which(one) for one in ((named,) if named else COMPILERS)):
-        wanted = f"CC names {named!r}, which is not there" if named else "found none of gcc and clang"
+        wanted = (
+            f"CC names {named!r}, which is not there" if named else "found none of gcc and clang"
+        )
         return f"triton needs a C compiler to launch kernels: {wanted}"
     headers = Path(sysconfig.get_path("include"))
     if not (headers / "Python.h").exists():

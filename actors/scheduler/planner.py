@@ -46,7 +46,7 @@ class Planner:
         takes = epoch.capacity.max_batch_tokens
         self._budget = min(config.max_batch_tokens or takes, takes)
         self._max_chunk = config.max_chunk
-        self._turn = 0
+        self._turn = self._draft_turn = 0
         self._growth = Growth(epoch, departures)
         self._admission = Admission(epoch, queue, departures, self._growth, counters)
 
@@ -86,16 +86,24 @@ class Planner:
         room = np.minimum(room, slots.token_limit[rows] - settled - slots.min_in_flight[rows]) - 1
         if not self._optimistic:
             room = np.minimum(room, slots.held[rows])
-        return self._affordable(self._length.lengths(rows, room))
+        return self._affordable(rows, self._length.lengths(rows, room))
 
-    def _affordable(self, drafts: Ints) -> Ints:
-        """The drafts that the budget allows: half of what decode rows leave, if others want some."""
+    def _affordable(self, rows: Rows, drafts: Ints) -> Ints:
+        """The drafts that the budget allows: half of what decode rows leave, if others want some.
+
+        All rows get equally many as far as that goes; who gets those that are left over changes.
+        """
         left = self._budget - len(drafts)
         if int(drafts.sum()) > left // 2 and (self._queue.has_ready() or self._unfinished().any()):
             left //= 2
         if int(drafts.sum()) > left:
             drafts = np.minimum(drafts, max(left // len(drafts), 1))
-            drafts = np.clip(left - drafts.cumsum() + drafts, 0, drafts).astype(np.int32)
+            order = np.argsort(rows < self._draft_turn, kind="stable")
+            wanted = drafts[order]
+            given = np.clip(left - wanted.cumsum() + wanted, 0, wanted)
+            drafts[order] = given
+            if (without := order[given < wanted]).size:
+                self._draft_turn = int(rows[without[0]])
         return drafts
 
     def _unfinished(self) -> NDArray[np.bool_]:

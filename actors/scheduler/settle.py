@@ -88,15 +88,12 @@ class Settlement:
     def _learn(
         self, length: DraftLength, flight: Flight, news: Brought, result: StepResult
     ) -> None:
-        """Correct what was planned as if every draft were right, and remember which were."""
+        """Correct what was planned as if every draft were right, and remember what the step took."""
         slots, rows, accepted = self._epoch.slots, news.slots, news.counts - 1
         slots.held[rows] = news.held
         queries = len(flight.slots) - len(flight.prefill)
         if news.planned.any():
             slots.computed[rows] -= news.planned - accepted
-            slots.drafted[rows] += news.run
-            slots.accepted[rows] += accepted
-            length.settle(rows, news.run, accepted, news.planned)
             queries += int(news.run.sum())
         if flight.prefill.size:
             prefill = flight.plan.prefill
@@ -104,6 +101,20 @@ class Settlement:
             queries += int(prefill.seq_lens.total()) - int(ints(prefill.starts).sum())
         waited = result.drafts_us if result.drafts_us or news.planned.any() else None
         length.ran(queries, result.step_us, news.run, waited)
+
+    def _judge(self, news: Brought, keep: Ints) -> None:
+        """Remember which drafts were right, of those that a request lived to use. keep: as in Cut.
+
+        Behind the token that ends a request nothing is asked of a draft: such ones count as never made.
+        """
+        if self._length is None or not news.planned.any():
+            return
+        slots, rows, ended = self._epoch.slots, news.slots, keep < news.counts
+        drafted = np.where(ended, keep, news.run)
+        accepted = np.where(ended, keep, news.counts - 1)
+        slots.drafted[rows] += drafted
+        slots.accepted[rows] += accepted
+        self._length.settle(rows, drafted, accepted, news.planned)
 
     def _deliver(self, news: Brought, result: StepResult) -> list[Tokens | Retired]:
         slots = self._epoch.slots
@@ -113,6 +124,7 @@ class Settlement:
             self._counters.wasted_tokens += int(news.counts[dropped].sum())
             news = news.only(np.flatnonzero(~dropped))
         cut = self._append(news, ints(result.token_ids))
+        self._judge(news, cut.keep)
         messages: list[Tokens | Retired] = []
         messages.extend(self._messages(news, cut, result))
         messages.extend(self._fail(slot, result.step) for slot in failed)

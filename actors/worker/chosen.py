@@ -19,6 +19,7 @@ TRITON = "optimist.actors.worker.triton_executor:TritonExecutor"
 DOUBLE = "triton's kernels are compiled for bfloat16 and float32, not for float64"
 """numbers that only its interpreter multiplies"""
 
+
 def executor_path(config: WorkerConfig) -> str:
     """`module:Class` of the executor. Loads none of them, and torch only where there may be a GPU.
 

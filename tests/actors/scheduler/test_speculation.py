@@ -248,3 +248,43 @@ def test_a_preempted_request_keeps_what_it_knows_of_its_drafts(depth: int) -> No
     assert rig.core.counters.preemptions > 0
     assert [len(rig.delivered(r)) for r in requests] == [12, 12, 12]
     rig.assert_clean()
+
+
+def test_rows_take_turns_with_drafts_where_there_is_not_one_for_each() -> None:
+    rig = drafting(depth=1, max_batch_tokens=7)
+    requests = [rig.admit(1, 100) for _ in range(4)]
+    for _ in range(6):
+        rig.step()
+    rig.plans.clear()
+    given = {request: 0 for request in requests}
+    for _ in range(8):
+        (plan,) = rig.step()
+        for request, count in zip(requests, drafts(plan), strict=True):
+            given[request] += count
+    assert set(given.values()) == {6}
+
+
+def judged(rig: Rig) -> tuple[int, int]:
+    """Drafts that were counted, and those of them that were right."""
+    assert rig.core.device is not None and rig.core.device.length is not None
+    totals = rig.core.device.length.totals()
+    return totals.drafted, totals.accepted
+
+
+def test_drafts_of_a_request_that_has_ended_are_not_counted() -> None:
+    rig = drafting()
+    request = rig.admit(5, 40)
+    rig.turn()
+    rig.settle()
+    rig.cancel(request)
+    rig.drain()
+    assert judged(rig) == (0, 0)
+
+
+def test_drafts_behind_a_stop_token_are_not_counted() -> None:
+    rig = drafting(depth=1)
+    rig.device.scripted[1, 7] = STOP
+    rig.device.script = lambda request, room: (room, room)
+    rig.admit(5, 40, stop_ids=(STOP,))
+    rig.drain()
+    assert judged(rig) == (2, 2)
