@@ -158,8 +158,6 @@ class TorchExecutor(Executor):
         with torch.inference_mode():
             if proposer is not None:
                 proposer.capture(graphs)
-                if proposer.hidden:
-                    return None
             return graphs(Network(self._model), config.most_drafts, "graphs")
 
     def submit(self, batch: Batch, drafts: RowDrafts | None = None) -> TorchTicket:
@@ -232,8 +230,11 @@ class TorchExecutor(Executor):
             and not keep
             and (replayed := self._graphs.run(rows)) is not None
         ):
-            # Every token of such a step is a place.
-            return replayed.step, self._model.logits(replayed.hidden), None
+            # Every token of such a step is a place. Who watches computes with no more rows than there are.
+            watched = self._drafter is not None and self._drafter.proposer.hidden
+            step = step_input(batch, rows, self._state) if watched else replayed.step
+            logits = self._model.logits(replayed.hidden)
+            return step, logits, replayed.hidden if watched else None
         step = step_input(batch, rows, self._state)
         return step, *self._forward(step, at, keep=keep)
 

@@ -20,13 +20,17 @@ from model_files import (
     weights,
     write_huggingface,
 )
+from torch import Tensor
 
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Executor, Limits
 from optimist.actors.worker.chosen import TRITON, executor_path
+from optimist.actors.worker.device_proposer import Round
+from optimist.actors.worker.hidden_state_head import HiddenStateHead
 from optimist.actors.worker.step_graphs import Decoded, StepGraphs
 from optimist.actors.worker.torch_executor import TorchExecutor
 from optimist.actors.worker.torch_rows import Rows
+from optimist.actors.worker.torch_step import StepInput
 from optimist.actors.worker.triton_executor import TritonExecutor
 from optimist.kernels import choice, linear_int4, linear_int8, triton_interpreter
 from optimist.kernels.choice import TORCH, triton_kernels
@@ -35,6 +39,9 @@ from optimist.kernels.device import Device, device_of
 from optimist.kernels.linear.cpu import plain
 from optimist.kernels.linear_int4.reference import weights as four_bits
 from optimist.messages.errors import ConfigError
+from optimist.models.base import layer_shapes
+from optimist.models.draft_head import DraftHead
+from optimist.models.llama import Llama
 from optimist.testing.conformance import check_executor
 from optimist.testing.hand import Hand, Row
 from optimist.testing.matrix import Cell
@@ -126,6 +133,64 @@ def test_drafts_of_the_device_change_no_token(proposer: Proposer, replayed: dict
     check_executor(made, NEXT_TOKEN, vocab_size=TOY.vocab_size, every=[cell])
     assert replayed["replayed"] > 5
     assert (replayed["drafting"] > 5) == (proposer != "ngram-device")
+
+
+class Random:
+    """Weights of a head over hidden states."""
+
+    def __init__(self) -> None:
+        self._generator = torch.Generator().manual_seed(3)
+
+    def take(self, *names: str) -> torch.Tensor:
+        width = TOY.hidden_size
+        known = layer_shapes(TOY) | {"fuse": (width, 2 * width)}
+        drawn = [self._drawn(known[name.removeprefix("layers.0.")]) for name in names]
+        return torch.cat(drawn).to(DEVICE)
+
+    def _drawn(self, shape: tuple[int, ...]) -> torch.Tensor:
+        return torch.randn(shape, generator=self._generator, dtype=torch.float64) / shape[-1]
+
+
+class Watching(HiddenStateHead):
+    """Remembers what it made of each step, of two slots."""
+
+    def __init__(self, model: Llama, limits: Limits) -> None:
+        super().__init__(DraftHead(model, Random()), limits)
+        self.seen: list[torch.Tensor] = []
+
+    def observe(self, round: Round, step: StepInput, hidden: Tensor, rejected: Tensor) -> None:
+        super().observe(round, step, hidden, rejected)
+        self.seen.append(self._states[:2].clone())
+
+
+def watched(graphs: bool) -> torch.Tensor:
+    """What a proposer made of a prompt's step and two that decode."""
+    made: list[Watching] = []
+
+    def watching(model: Llama, limits: Limits) -> Watching:
+        made.append(Watching(model, limits))
+        return made[-1]
+
+    sizes = config_of(Limits(16, 4, 3, 32, 32, TOY.vocab_size), "none", 2)
+    config = msgspec.structs.replace(sizes, graphs=graphs)
+    hand = Hand(TorchExecutor(NETWORK, config, proposer=watching, device=captures()))
+    for slot in range(2):
+        hand.open(slot, range(1 + slot, 8), range(4 * slot, 4 * slot + 4))
+    hand.submit([Row(0, 7), Row(1, 6)])
+    for _ in range(2):
+        hand.submit([Row(0, 1, decode=True), Row(1, 1, decode=True)])
+    return torch.stack(made[0].seen).cpu()
+
+
+def test_a_proposer_that_watches_sees_the_same_of_a_captured_step(
+    replayed: dict[str, int],
+) -> None:
+    want = watched(graphs=False)
+    assert replayed["replayed"] == 0
+    got = watched(graphs=True)
+    assert replayed["replayed"] == 2
+    assert want.abs().max() > 0
+    torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.anyio
