@@ -18,6 +18,7 @@ from optimist.actors.scheduler.registry import Registry
 from optimist.actors.scheduler.slots import Ints, Rows
 from optimist.messages.base import ints
 from optimist.messages.errors import Problem
+from optimist.messages.plans import OptimisticPlan
 from optimist.messages.requests import FinishReason, Retired, Scored, Tokens
 from optimist.messages.results import StepResult
 
@@ -99,8 +100,9 @@ class Settlement:
             prefill = flight.plan.prefill
             # bound, exact on prefill rows: query tokens of the step, for its cost
             queries += int(prefill.seq_lens.total()) - int(ints(prefill.starts).sum())
-        waited = result.drafts_us if result.drafts_us or news.planned.any() else None
-        length.ran(queries, result.step_us, news.run, waited)
+        # Where a plan is exact the worker has waited before anyone decides how many drafts there are.
+        late = news.planned.any() and isinstance(flight.plan, OptimisticPlan)
+        length.ran(queries, result.step_us, news.run, result.drafts_us if late else None)
 
     def _judge(self, news: Brought, keep: Ints) -> None:
         """Remember which drafts were right, of those that a request lived to use. keep: as in Cut.

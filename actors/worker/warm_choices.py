@@ -32,9 +32,7 @@ def warm_choices(
         *(partial(_compared, kernels, most, state.device) for most in _powers(most_drafts)),
     ]
     if most_drafts and verify in ("rejection", "block"):
-        todo += [
-            partial(_judged, kernels, verify, vocab_size, way, state.device) for way in WAYS
-        ]
+        todo += [partial(_judged, kernels, verify, vocab_size, way, state.device) for way in WAYS]
     with torch.inference_mode():
         for done, enqueue in enumerate(todo):
             enqueue()

@@ -252,16 +252,12 @@ def test_a_preempted_request_keeps_what_it_knows_of_its_drafts(depth: int) -> No
 
 def test_rows_take_turns_with_drafts_where_there_is_not_one_for_each() -> None:
     rig = drafting(depth=1, max_batch_tokens=7)
-    requests = [rig.admit(1, 100) for _ in range(4)]
+    for _ in range(4):
+        rig.admit(1, 100)
     for _ in range(6):
         rig.step()
-    rig.plans.clear()
-    given = {request: 0 for request in requests}
-    for _ in range(8):
-        (plan,) = rig.step()
-        for request, count in zip(requests, drafts(plan), strict=True):
-            given[request] += count
-    assert set(given.values()) == {6}
+    given = [drafts(*rig.step()) for _ in range(8)]
+    assert [sum(counts) for counts in zip(*given, strict=True)] == [6] * 4
 
 
 def judged(rig: Rig) -> tuple[int, int]:
@@ -288,3 +284,15 @@ def test_drafts_behind_a_stop_token_are_not_counted() -> None:
     rig.admit(5, 40, stop_ids=(STOP,))
     rig.drain()
     assert judged(rig) == (2, 2)
+
+
+@pytest.mark.parametrize(("depth", "expected"), [(1, {None}), (2, {None, 0})])
+def test_a_wait_is_put_down_to_drafts_where_a_plan_can_avoid_it(
+    depth: int, expected: set[int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig, waits = drafting(depth=depth), set[int | None]()
+    assert rig.core.device is not None and rig.core.device.length is not None
+    monkeypatch.setattr(rig.core.device.length, "ran", lambda *args: waits.add(args[3]))
+    rig.admit(5, 9)
+    rig.drain()
+    assert waits == expected
