@@ -48,12 +48,14 @@ def axes(table: Table) -> str:
 def operators(table: Table) -> str:
     """Every card: what it computes and costs, and how near it must come."""
     return table(
-        ("operator", "computes", "axes", "bytes", "FLOPs", "tolerance"),
+        ("operator", "computes", "axes", "devices", "dtypes", "bytes", "FLOPs", "tolerance"),
         [
             (
                 f"`{card.name}`",
                 f"`{card.equation}`",
                 ", ".join(card.axes),
+                ", ".join(card.devices),
+                _dtypes(card),
                 _large(card.bytes(SIZES)),
                 _large(card.flops(SIZES)),
                 _tolerance(card),
@@ -61,6 +63,10 @@ def operators(table: Table) -> str:
             for card in CARDS
         ],
     )
+
+
+def _dtypes(card: Card) -> str:
+    return ", ".join([str(dtype)[6:] for dtype in card.dtypes] + ["fp8"] * bool(card.narrow))
 
 
 def _tolerance(card: Card) -> str:

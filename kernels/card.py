@@ -30,6 +30,9 @@ AXES: Mapping[str, str] = {
 }
 """The letters that shapes are written in, here and in every docstring of the kernels."""
 
+FP8 = (torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2)
+"""numbers of eight bits, of which each device converts its own"""
+
 Cost = Callable[[Mapping[str, int]], int]
 
 
@@ -37,7 +40,8 @@ Cost = Callable[[Mapping[str, int]], int]
 class Card:
     """One operator. `reference` is its spec; everything else that computes it is tested against it.
 
-    equation: what it computes. axes: the letters it uses. dtypes: of its tensors.
+    equation: what it computes. axes: the letters it uses. dtypes: of its tensors. devices: where a
+    version runs. narrow: what a cache may hold instead, of eight bits.
     flops, bytes: cost as a function of the axes' sizes and `itemsize`.
     tolerance: (relative, absolute) for each dtype, the same everywhere and for every version of it.
     """
@@ -47,6 +51,8 @@ class Card:
     axes: str
     dtypes: tuple[torch.dtype, ...]
     reference: Callable[..., Any]
+    devices: tuple[str, ...] = ("cpu", "gpu")
+    narrow: tuple[torch.dtype, ...] = ()
     flops: Cost
     bytes: Cost
     tolerance: Mapping[torch.dtype, tuple[float, float]] = field(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from optimist.kernels.card import Card
+from optimist.kernels.card import FP8, Card
 from optimist.kernels.kv_write import reference
 from optimist.kernels.kv_write.cpu import kv_write
 
@@ -16,6 +16,7 @@ CARD = Card(
     axes="TGDP",
     dtypes=(torch.bfloat16, torch.float32, torch.float64),
     reference=reference.kv_write,
+    narrow=FP8,
     flops=lambda n: 0,
     bytes=lambda n: 4 * n["T"] * n["G"] * n["D"] * n["itemsize"],
     tolerance={dtype: (0.0, 0.0) for dtype in (torch.bfloat16, torch.float32, torch.float64)},

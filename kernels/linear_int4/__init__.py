@@ -16,6 +16,7 @@ CARD = Card(
     axes="TKN",
     dtypes=(torch.bfloat16, torch.float32),
     reference=reference.linear_int4,
+    devices=("gpu",),
     flops=lambda n: 2 * n["T"] * n["K"] * n["N"],
     bytes=lambda n: n["K"] * n["N"] * 5 // 8 + (n["T"] * (n["K"] + n["N"])) * n["itemsize"],
     tolerance={torch.float32: (1e-5, 1e-5), torch.bfloat16: (2e-2, 2e-2)},

@@ -16,6 +16,7 @@ CARD = Card(
     axes="TKN",
     dtypes=(torch.bfloat16, torch.float32),
     reference=reference.linear_int8,
+    devices=("gpu",),
     flops=lambda n: 2 * n["T"] * n["K"] * n["N"],
     bytes=lambda n: (n["K"] + 4) * n["N"] + (n["T"] * (n["K"] + n["N"])) * n["itemsize"],
     tolerance={torch.float32: (1e-5, 1e-5), torch.bfloat16: (1e-2, 1e-2)},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from optimist.kernels.card import Card
+from optimist.kernels.card import FP8, Card
 from optimist.kernels.paged_attention import reference
 from optimist.kernels.paged_attention.cpu import paged_attention
 from optimist.kernels.paged_attention.groups import Group, prepare
@@ -17,6 +17,7 @@ CARD = Card(
     axes="TRCHGDPB",
     dtypes=(torch.bfloat16, torch.float32, torch.float64),
     reference=reference.paged_attention,
+    narrow=FP8,
     flops=lambda n: 4 * n["T"] * n["C"] * n["H"] * n["D"],
     bytes=lambda n: (2 * n["R"] * n["C"] * n["G"] + 2 * n["T"] * n["H"]) * n["D"] * n["itemsize"],
     tolerance={

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import optimist.kernels
-from optimist.kernels.card import AXES, Card
+from optimist.kernels.card import AXES, FP8, Card
 from optimist.kernels.cards import CARDS
 
 FOLDER = Path(optimist.kernels.__file__).parent
@@ -29,6 +29,10 @@ def test_a_card_is_complete(card: Card) -> None:
     sizes = dict.fromkeys(card.axes, 2) | {"itemsize": 2}
     assert card.bytes(sizes) > 0
     assert card.flops(sizes) >= 0
+    # What torch computes runs on a GPU too.
+    on_cpu = (FOLDER / card.name / "cpu.py").exists()
+    assert card.devices == (("cpu", "gpu") if on_cpu else ("gpu",))
+    assert set(card.narrow) <= set(FP8)
 
 
 def test_a_card_refuses_what_is_too_far_and_nan() -> None:
