@@ -102,7 +102,7 @@ class TorchExecutor(Executor):
                 drafts = config.most_drafts
                 warm_up(model, cache, progress, self.limits.max_model_len, drafts)
                 if model.kernels.captured:
-                    warm_choices(self._state, vocab_size, config.verify, drafts, progress)
+                    warm_choices(self._state, vocab_size, config, progress)
         self._graphs = self._captured(config, progress)
         self._device.settle()
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Progress
 from optimist.actors.worker.torch_state import SlotState
 from optimist.kernels.contract import Kernels
@@ -21,10 +22,10 @@ WAYS = tuple(product((False, True), repeat=3))
 
 
 def warm_choices(
-    state: SlotState, vocab_size: int, verify: str, most_drafts: int, progress: Progress
+    state: SlotState, vocab_size: int, config: WorkerConfig, progress: Progress
 ) -> None:
-    """Enqueue each way in which a step may choose. verify: as in WorkerConfig. Nothing is left of it."""
-    kernels = state.kernels
+    """Enqueue each way in which a step of this engine may choose. Nothing is left of it."""
+    kernels, verify, most_drafts = state.kernels, config.verify, config.most_drafts
     todo: list[Callable[[], object]] = [
         partial(_advance, state),
         partial(kernels.greedy, _logits(1, vocab_size, state.device)),
@@ -33,6 +34,8 @@ def warm_choices(
     ]
     if most_drafts and verify in ("rejection", "block"):
         todo += [partial(_judged, kernels, verify, vocab_size, way, state.device) for way in WAYS]
+    if config.proposer == "ngram-device":
+        todo += [partial(_looked_up, state, config, most) for most in _sizes(most_drafts)]
     with torch.inference_mode():
         for done, enqueue in enumerate(todo):
             enqueue()
@@ -46,6 +49,21 @@ def _powers(most: int) -> Iterator[int]:
         yield drafts
         drafts = 2 * drafts + 1
     yield most
+
+
+def _sizes(most: int) -> Iterator[int]:
+    """Powers of two of drafts that are looked up, up to the one that holds the most."""
+    drafts = 1
+    while drafts < 2 * most:
+        yield min(drafts, most)
+        drafts *= 2
+
+
+def _looked_up(state: SlotState, config: WorkerConfig, drafts: int) -> None:
+    slots = torch.zeros(1, dtype=torch.int64, device=state.device)
+    lengths = torch.ones(1, dtype=torch.int32, device=state.device)
+    by = {"shortest": config.ngram_min, "longest": config.ngram_max}
+    state.kernels.ngram(state.token_ids, slots, lengths, drafts, **by)
 
 
 def _logits(rows: int, vocab_size: int, device: torch.device) -> Tensor:

@@ -49,6 +49,7 @@ EVERYTHING = Sampling(
 
 
 COMPILED = {
+    "_ngram",
     "attend",
     "_rms_norm",
     "_add_rms_norm",
@@ -228,12 +229,20 @@ def specialised(launches: list[Launch]) -> set[tuple[Any, ...]]:
     }
 
 
-@pytest.mark.parametrize("verify", ["sample", "rejection", "block"])
+@pytest.mark.parametrize(
+    ("verify", "proposer"),
+    [
+        ("sample", "ngram-device"),
+        ("sample", "self-draft"),
+        ("rejection", "self-draft"),
+        ("block", "self-draft"),
+    ],
+)
 def test_no_step_is_the_first_to_launch_a_kernel_in_some_way(
-    verify: str, monkeypatch: pytest.MonkeyPatch
+    verify: str, proposer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with absent_gpu(monkeypatch), recorded() as launches:
-        options: dict[str, Any] = {"proposer": "self-draft", "most_drafts": 2, "graphs": False}
+        options: dict[str, Any] = {"proposer": proposer, "most_drafts": 2, "graphs": False}
         made = executor(triton_kernels(HERE), kind=Drafting, verify=verify, **options)
         at_start = specialised(launches)
         launches.clear()
