@@ -25,11 +25,9 @@ def check_executor(config: EngineConfig, executor: type[Executor]) -> None:
 
 def check_operators(config: EngineConfig, operators: Iterable[Operator]) -> None:
     """Raise ConfigError naming the first that cannot take this engine's plans, by its signature."""
-    from optimist.kernels.contract import metadata_taken
-
     kind = plan_kind(config)
     for operator in operators:
-        taken = metadata_taken(operator)
+        taken = _taken(operator)
         if _NEEDED[kind] not in taken:
             what = f"{', '.join(sorted(taken))} alone" if taken else "no metadata that it names"
             raise ConfigError(_refusal(config, f"operator {_name(operator)} takes {what}"))
@@ -49,6 +47,13 @@ def _refusal(config: EngineConfig, who: str) -> str:
         f"{who}, but with proposer {proposer!r} and depth {depth} every plan is optimistic: use "
         f"depth 1, or proposer none, or one that takes optimistic plans"
     )
+
+
+def _taken(operator: Operator) -> set[str]:
+    # torch comes with it, which a worker without such operators has no use for
+    from optimist.kernels.contract import metadata_taken
+
+    return metadata_taken(operator)
 
 
 def _name(operator: Operator) -> str:
