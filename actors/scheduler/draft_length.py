@@ -87,8 +87,8 @@ class DraftLength:
     def ran(self, tokens: int, step_us: int, drafted: Ints, waited_us: int | None = None) -> None:
         """A step settled that had so many query tokens, drafts included, and took so long.
 
-        drafted: drafts of its rows, [S]. waited_us: how long it had waited for drafts, None where it
-        had no room for any.
+        drafted: drafts of its rows, [S]. waited_us: how long the device had then stood still, but for
+        want of a batch; None where the step had no room for drafts. Without, it goes on at once.
         """
         self._cost.ran(tokens, step_us, int(drafted.sum()), int(drafted.max(initial=0)))
         if waited_us is not None:

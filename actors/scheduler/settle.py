@@ -102,7 +102,8 @@ class Settlement:
             queries += int(prefill.seq_lens.total()) - int(ints(prefill.starts).sum())
         # Where a plan is exact the worker has waited before anyone decides how many drafts there are.
         late = news.planned.any() and isinstance(flight.plan, OptimisticPlan)
-        length.ran(queries, result.step_us, news.run, result.drafts_us if late else None)
+        idle = result.gap_us - result.batch_us
+        length.ran(queries, result.step_us, news.run, idle if late else None)
 
     def _judge(self, news: Brought, keep: Ints) -> None:
         """Remember which drafts were right, of those that a request lived to use. keep: as in Cut.

@@ -112,10 +112,10 @@ class DraftCost:
         elif step_us > 0 and tokens > drafts and not self._steps.empty:
             self._fit(tokens - drafts, step_us, np.array([drafts, longest], np.float64))
 
-    def waited(self, drafts_us: int) -> None:
-        """A step that had room for drafts waited so many microseconds for them."""
+    def waited(self, idle_us: int) -> None:
+        """Before a step that had room for drafts the device stood still for so many microseconds."""
         self._waits += 1
-        self._wait += max(1 / self._waits, NEWEST) * (drafts_us - self._wait)
+        self._wait += max(1 / self._waits, NEWEST) * (idle_us - self._wait)
 
     def knows(self, rows: int) -> bool:
         """Whether it is known what a step of about so many rows takes without drafts, where that matters."""

@@ -77,6 +77,8 @@ class Worker(Actor[WorkerMessage]):
         self._steps = Pulse()
         """a step is on the device, or has ended"""
         self._clock = DeviceClock()
+        self._asked: float | None = None
+        """when drafts were asked for that the next batch needs: on one loop they may come before it goes on"""
         share = config.draft_wait
         self._patience = Patience(DRAFT_WAIT if share is None else share)
 
@@ -188,11 +190,13 @@ class Worker(Actor[WorkerMessage]):
         """The next batch, as soon as its drafts are there or have been waited for long enough."""
         while not self.desk.waiting or self.desk.lacks() is Lack.RESULT:
             await self._news.wait()
+        since, self._asked = self._asked, None
         if self.desk.lacks() is Lack.DRAFTS:
-            since = time.perf_counter()
+            since = since or time.perf_counter()
             with anyio.move_on_after(self._patience.seconds):
                 while self.desk.lacks() is Lack.DRAFTS:
                     await self._news.wait()
+        if since is not None:
             self._clock.waited_for_drafts(since)
         due = self.desk.due(give_up=True)
         assert due is not None
@@ -204,6 +208,8 @@ class Worker(Actor[WorkerMessage]):
         self.desk.tell(done.batch, done.outcome, done.times)
         if self.desk.late is None:
             return
+        if self.desk.lacks() is Lack.DRAFTS:
+            self._asked = time.perf_counter()
         self._news.beat()
         if self.desk.holds():
             since = time.perf_counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Self
 
 import anyio
@@ -29,6 +30,9 @@ LIMITS = Limits(
 )
 FOR_EVER = 1e9
 """as a share of a step"""
+
+LOOKUP = 0.01
+"""seconds that looking drafts up takes: the device has waited for drafts so long"""
 
 
 class Counting(IntegerExecutor):
@@ -114,6 +118,11 @@ class Harness:
         )  # fmt: skip
 
 
+def hold_the_loop(seconds: float) -> None:
+    """As whoever drafts on it does."""
+    time.sleep(seconds)
+
+
 @pytest.mark.parametrize("late", [False, True], ids=["computed", "late"])
 async def test_a_batch_that_is_there_runs_when_its_drafts_come(late: bool) -> None:
     harness = Harness(FOR_EVER, late=late)
@@ -125,6 +134,7 @@ async def test_a_batch_that_is_there_runs_when_its_drafts_come(late: bool) -> No
         told = await harness.next(harness.proposer, Accepted)
         assert (told.after_step, ints(told.wanted).tolist()) == (0, [3])
         assert harness.counting.ran == [0]
+        hold_the_loop(LOOKUP)
         harness.inbox.ref().send(
             Drafts(
                 incarnation=4, epoch=3, after_step=0, slots=column([0]), generations=column([0]),
@@ -133,6 +143,7 @@ async def test_a_batch_that_is_there_runs_when_its_drafts_come(late: bool) -> No
         )  # fmt: skip
         result = await harness.next(harness.scheduler, StepResult)
         assert harness.counting.ran == [0, 2] and ints(result.drafts_run).tolist() == [2]
+        assert result.drafts_us >= 1e6 * LOOKUP
         harness.inbox.close()
 
 
