@@ -10,8 +10,14 @@ from optimist.messages.errors import ConfigError
 HOST = ("ngram", "suffix")
 """actors of their own; a `module:Class` is one too"""
 
-DEVICE = ("self-draft", "draft-model", "ngram-device")
+IN_PASSES = ("self-draft", "draft-model")
+"""of those on the device: run a network for each draft, for all rows at once, in the step that verifies them"""
+
+DEVICE = (*IN_PASSES, "ngram-device")
 """parts of the executor: their drafts never visit the host"""
+
+NAMES = ("none", *HOST, *DEVICE)
+"""all that have a name of their own"""
 
 Kind = Literal["none", "host", "device"]
 
@@ -25,9 +31,8 @@ def kind_of(proposer: str) -> Kind:
     module, colon, attribute = proposer.partition(":")
     if proposer in HOST or (colon and module and attribute):
         return "host"
-    known = ("none", *HOST, *DEVICE)
-    nearest = difflib.get_close_matches(proposer, known, n=1, cutoff=0.0)[0]
+    nearest = difflib.get_close_matches(proposer, NAMES, n=1, cutoff=0.0)[0]
     raise ConfigError(
-        f"proposer: expected one of {', '.join(known)} or module:Class, got {proposer!r}; "
+        f"proposer: expected one of {', '.join(NAMES)} or module:Class, got {proposer!r}; "
         f"the nearest is {nearest}"
     )

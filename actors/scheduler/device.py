@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from optimist.actors.config import SchedulerConfig
+from optimist.actors.proposer.kinds import IN_PASSES
 from optimist.actors.scheduler.counters import Counters
 from optimist.actors.scheduler.departures import Departures
 from optimist.actors.scheduler.draft_length import DraftLength
@@ -13,9 +14,6 @@ from optimist.actors.scheduler.queue import Queue
 from optimist.actors.scheduler.registry import Registry
 from optimist.actors.scheduler.settle import Settlement
 from optimist.messages.results import Capacity
-
-DRAFTS_IN_PASSES = ("self-draft", "draft-model")
-"""proposers that run a network for each draft, for all rows at once, in the step that verifies them"""
 
 
 class Device:
@@ -35,7 +33,7 @@ class Device:
         self.epoch = epoch = Epoch(number, capacity, digest)
         self.length = (
             DraftLength(
-                capacity.max_slots, config.draft_tokens, passes=config.proposer in DRAFTS_IN_PASSES
+                capacity.max_slots, config.draft_tokens, passes=config.proposer in IN_PASSES
             )
             if speculates
             else None

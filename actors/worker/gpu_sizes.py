@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import torch
 
 from optimist.actors.config import RESERVE_MB, WorkerConfig
+from optimist.actors.proposer.kinds import IN_PASSES
 from optimist.actors.worker.limits import MEGABYTE, batch_tokens
 from optimist.messages.errors import ConfigError
 from optimist.models.config import ModelConfig
@@ -44,7 +45,7 @@ def graph_bytes(config: WorkerConfig, model: ModelConfig) -> int:
     """Bytes that graphs leave the residual stream in: those of steps, and those of passes that draft."""
     if not config.graphs:
         return 0
-    drafting = 2 if config.proposer in ("self-draft", "draft-model") else 0
+    drafting = 2 if config.proposer in IN_PASSES else 0
     return WIDE * model.hidden_size * config.max_slots * (1 + config.most_drafts + drafting)
 
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, get_args
 import anyio
 
 from optimist.actors.config import Placement
+from optimist.actors.proposer.kinds import NAMES
 from optimist.engine import Engine
 from optimist.messages.params import SamplingParams
 from optimist.models.default import default_model
@@ -27,7 +28,6 @@ from optimist.speculation import speculation
 DOUBT = 0.02
 """margin under which rounding in float32 may decide"""
 
-PROPOSERS = ("none", "ngram", "suffix", "self-draft", "draft-model", "ngram-device")
 DEPTHS = (1, 2)
 
 
@@ -108,7 +108,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--dtype", default="float32", help="default: float32")
     parser.add_argument("--placement", choices=(*get_args(Placement), "all"), default="all")
     parser.add_argument("--depth", choices=("1", "2", "all"), default="all")
-    parser.add_argument("--proposer", choices=(*PROPOSERS, "all"), default="none")
+    parser.add_argument("--proposer", choices=(*NAMES, "all"), default="none")
     parser.add_argument("--draft-model", default="", help="path (default: the model itself)")
     parser.add_argument(
         "--threads", type=int, help="that compute (default: one for each processor)"
@@ -117,7 +117,7 @@ def main(arguments: list[str] | None = None) -> int:
     model = chosen.model or str(default_model())
     placements = get_args(Placement) if chosen.placement == "all" else (chosen.placement,)
     depths = DEPTHS if chosen.depth == "all" else (int(chosen.depth),)
-    proposers = PROPOSERS if chosen.proposer == "all" else (chosen.proposer,)
+    proposers = NAMES if chosen.proposer == "all" else (chosen.proposer,)
     asked, failed = cases(chosen.file), 0
     common = {"model": model, "dtype": chosen.dtype, "threads": chosen.threads}
     one = functools.partial(differences, asked=asked, **common)
