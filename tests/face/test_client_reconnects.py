@@ -70,11 +70,18 @@ async def _pass(one: ByteStream, other: ByteStream) -> None:
 @asynccontextmanager
 async def cable(target: str) -> AsyncIterator[Cable]:
     made = Cable(target)
-    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    (listener,) = (await anyio.create_tcp_listener(local_host="127.0.0.1")).listeners
     made.endpoint = f"tcp://127.0.0.1:{listener.extra(SocketAttribute.local_port)}"
+
+    async def listen() -> None:
+        with suppress(anyio.ClosedResourceError):
+            await listener.serve(made.serve, group)
+
     async with listener, anyio.create_task_group() as group:
-        group.start_soon(listener.serve, made.serve)
+        group.start_soon(listen)
         yield made
+        # A task that is cancelled while asyncio takes a connection for it would leave that one open.
+        await listener.aclose()
         group.cancel_scope.cancel()
 
 
