@@ -28,6 +28,11 @@ class Feed:
         """Whether nothing more can be taken, now or later."""
         return not self._ready and (self.closed or self._ended())
 
+    @property
+    def settled(self) -> bool:
+        """Whether `take` has something to say, or never will: whether `wait` returns at once."""
+        return bool(self._ready) or self.problem is not None or self.exhausted
+
     def offer(self, continuation: Continuation) -> None:
         """There is more of this continuation."""
         if continuation.pending and continuation not in self._ready:
@@ -60,8 +65,12 @@ class Feed:
 
         Raises WrongOwner when another consumer waits, or in another thread than the first time.
         """
-        while not (self._ready or self.problem is not None or self.exhausted):
+        while not self.settled:
             await self._waker.park()
 
     def _ended(self) -> bool:
-        return all(continuation.end is not None for continuation in self.continuations)
+        # Asked for every token: a generator would take as long again as what it looks at.
+        for continuation in self.continuations:
+            if continuation.end is None:
+                return False
+        return True

@@ -41,7 +41,9 @@ class Stream:
         return self
 
     async def __anext__(self) -> Chunk:
-        await checkpoint_if_cancelled()
+        if self._feed.settled:
+            # Otherwise it waits, and a cancellation that is due is taken there.
+            await checkpoint_if_cancelled()
         while True:
             if (chunk := self.take_nowait()) is not None:
                 return chunk

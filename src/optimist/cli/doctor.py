@@ -19,7 +19,17 @@ from optimist.messages.errors import ConfigError, OptimistError
 if TYPE_CHECKING:
     from optimist.cli.parser import Parsed
 
-NEEDED = ("torch", "numpy", "msgspec", "anyio", "pyzmq", "tokenizers", "starlette", "uvicorn")
+NEEDED = (
+    "torch",
+    "numpy",
+    "msgspec",
+    "anyio",
+    "pyzmq",
+    "tokenizers",
+    "starlette",
+    "uvicorn",
+    "httptools",
+)
 OPTIONAL = {"uvloop": "a faster event loop", "trio": "Engine in trio programs", "triton": "GPUs"}
 
 

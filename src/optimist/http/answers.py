@@ -99,11 +99,12 @@ class _Stream:
         self._turn = anyio.Lock(fast_acquire=True)
 
     async def take(self, prompt: int, chunk: Chunk) -> None:
+        if self._choices.prompts == 1:
+            # Nobody else sends: a lock would only cost its time, for every token.
+            await self._show(prompt, chunk)
+            return
         async with self._turn:
-            shown = self._choices.chunk(prompt, chunk)
-            await self._start()
-            if shown is not None:
-                await self._event(to_json(shown))
+            await self._show(prompt, chunk)
 
     async def fail(self, error: ProblemError) -> None:
         if not self._started:
@@ -119,6 +120,13 @@ class _Stream:
         if usage is not None:
             await self._event(to_json(usage))
         await self._event(b"[DONE]", more=False)
+
+    async def _show(self, prompt: int, chunk: Chunk) -> None:
+        shown = self._choices.chunk(prompt, chunk)
+        if not self._started:
+            await self._start()
+        if shown is not None:
+            await self._event(shown)
 
     async def _start(self) -> None:
         if self._started:

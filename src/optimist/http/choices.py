@@ -7,14 +7,22 @@ from typing import Any
 from optimist.actors.gateway.chunks import Chunk, Ending
 from optimist.http.requests import Job
 from optimist.http.service import Service
-from optimist.http.shapes import Head, Token, chat_logprobs, completion_logprobs, usage_body
+from optimist.http.shapes import (
+    Head,
+    Token,
+    chat_logprobs,
+    completion_logprobs,
+    to_json,
+    usage_body,
+)
 from optimist.messages.client import TokenLogprob
 
 
 class _Choice:
     """One continuation so far. begun: something was sent. offset: characters of text before the next token.
 
-    scored: the prompt's tokens are among those with log-probabilities.
+    scored: the prompt's tokens are among those with log-probabilities. around: what stands before and
+    behind the text in a chunk that says nothing else, None until one was sent.
     """
 
     def __init__(self, prefix: str, *, scored: bool) -> None:
@@ -24,6 +32,7 @@ class _Choice:
         self.begun = False
         self.offset = 0 if scored else len(prefix)
         self.end: Ending | None = None
+        self.around: tuple[bytes, bytes] | None = None
 
 
 class Choices:
@@ -52,22 +61,44 @@ class Choices:
         choices = [self._whole(index, choice) for index, choice in enumerate(self._choices)]
         return self._head.object(choices) | {"usage": self._usage()}
 
-    def chunk(self, prompt: int, chunk: Chunk) -> dict[str, Any] | None:
-        """One chunk of a streamed answer, or None when there is nothing to show yet."""
+    @property
+    def prompts(self) -> int:
+        """How many prompts the answer is to."""
+        return len(self._job.generates)
+
+    def chunk(self, prompt: int, chunk: Chunk) -> bytes | None:
+        """One chunk of a streamed answer, as JSON, or None when there is nothing to show yet."""
         index = prompt * self._job.n + chunk.choice
         choice = self._choices[index]
+        if choice.begun and chunk.end is None and not self._wants_logprobs:
+            return self._more(index, choice, chunk.text) if chunk.text else None
         choice.end = chunk.end
         logprobs = self._tokens(chunk)
         text = chunk.text if choice.begun else choice.prefix + chunk.text
         if not text and not logprobs and chunk.end is None:
             return None
+        shown = to_json(self._shown(index, choice, text, logprobs))
+        choice.begun = True
+        choice.offset += sum(len(one.token) for one in logprobs)
+        return shown
+
+    def _more(self, index: int, choice: _Choice, text: str) -> bytes:
+        """A chunk of text and nothing else: most are, and all that changes is the text."""
+        if choice.around is None:
+            mark = f"the text of {self._head.id}"
+            before, after = to_json(self._shown(index, choice, mark, [])).split(to_json(mark))
+            choice.around = before, after
+        before, after = choice.around
+        return before + to_json(text) + after
+
+    def _shown(
+        self, index: int, choice: _Choice, text: str, logprobs: list[Token]
+    ) -> dict[str, Any]:
         part = self._delta(choice, text) | {
             "index": index,
             "logprobs": self._logprobs(logprobs, choice.offset) if logprobs else None,
-            **_ending(chunk.end),
+            **_ending(choice.end),
         }
-        choice.begun = True
-        choice.offset += sum(len(one.token) for one in logprobs)
         shown = self._head.object([part], chunk=True)
         return shown | {"usage": None} if self._job.include_usage else shown
 
