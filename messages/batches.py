@@ -46,11 +46,13 @@ class ExactBatch(_Batch, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     query_start_loc: where each row's query begins, and the total, [R+1].
     seq_lens: tokens computed after the step, [R].
     samples: 1 where the row ends in a new token, [R].
+    drafts_wanted: as in the plan, [R]; empty: none.
     """
 
     query_start_loc: Column
     seq_lens: ExactSeqLens = ExactSeqLens(b"")
     samples: Column = EMPTY
+    drafts_wanted: Column = EMPTY
 
     def __post_init__(self) -> None:
         rows = size(self.slots)
@@ -62,9 +64,15 @@ class ExactBatch(_Batch, frozen=True, kw_only=True, forbid_unknown_fields=True, 
                 "query_start_loc": (self.query_start_loc, rows + 1),
                 "seq_lens": (bytes(4 * self.seq_lens.count()), rows),
                 "samples": (self.samples, rows),
+                "drafts_wanted": (self.drafts_wanted, rows if self.drafts_wanted else 0),
             },
         )
-        _check_ids(self, {"query_start_loc": self.query_start_loc, "samples": self.samples})
+        more = {
+            "query_start_loc": self.query_start_loc,
+            "samples": self.samples,
+            "drafts_wanted": self.drafts_wanted,
+        }
+        _check_ids(self, more)
 
 
 class OptimisticBatch(_Batch, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):

@@ -41,15 +41,22 @@ class ExactPlan(_Plan, frozen=True, kw_only=True, forbid_unknown_fields=True, gc
 
     decode_slots, decode_generations: [D]. draft_counts: drafts verified on the row, [D].
     decode_lens: tokens computed after the step, the row's query (1 + drafts) included, [D].
+    drafts_wanted: drafts that the step behind this one would take on the row, decode rows, then prefill
+        rows, [D + P]: only for those is its result held back. Empty: none.
     """
 
     decode_slots: Column = EMPTY
     decode_generations: Column = EMPTY
     draft_counts: Column = EMPTY
     decode_lens: ExactSeqLens = ExactSeqLens(b"")
+    drafts_wanted: Column = EMPTY
 
     def __post_init__(self) -> None:
         _check_decode(self, self.draft_counts, self.decode_lens.count())
+        if self.drafts_wanted:
+            rows = size(self.decode_slots) + size(self.prefill.slots)
+            check_columns("ExactPlan", {"drafts_wanted": (self.drafts_wanted, rows)})
+            check_non_negative("ExactPlan", {"drafts_wanted": self.drafts_wanted})
 
 
 class OptimisticPlan(_Plan, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):

@@ -53,6 +53,7 @@ def _exact(plan: ExactPlan, block_size: int, incarnation: int) -> ExactBatch:
         query_start_loc=column(starts),
         seq_lens=lens,
         samples=column(np.ones(decodes, np.int32)) + plan.prefill.samples,
+        drafts_wanted=plan.drafts_wanted,
     )
 
 

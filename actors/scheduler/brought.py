@@ -22,14 +22,15 @@ class Brought(NamedTuple):
     """Tokens that a step brought.
 
     slots: rows that it brought tokens for, [N]. counts: how many, >= 1, [N]; starts: the index of each
-    row's first in the result's token_ids, [N]. planned, run, held: drafts planned, verified and waiting at
-    the worker for the next step, [N].
+    row's first in the result's token_ids, [N]. asked, planned, run, held: drafts asked for, planned, verified, and
+    waiting at the worker for the next step, [N].
     failed: slots of rows that it should have brought tokens for, and did not. unknown: rows of others.
     """
 
     slots: Rows
     counts: Ints
     starts: Ints
+    asked: Ints
     planned: Ints
     run: Ints
     held: Ints
@@ -42,6 +43,7 @@ class Brought(NamedTuple):
             slots=self.slots[chosen],
             counts=self.counts[chosen],
             starts=self.starts[chosen],
+            asked=self.asked[chosen],
             planned=self.planned[chosen],
             run=self.run[chosen],
             held=self.held[chosen],
@@ -62,7 +64,8 @@ def brought(flight: Flight, result: StepResult) -> Brought:
         counts, starts, run, held = (_picked(v, places) for v in (counts, starts, run, held))
     good = (counts > 0) & (counts <= 1 + run) & (run <= flight.drafts)
     failed = flight.sampling[~good]
-    news = Brought(flight.sampling, counts, starts, flight.drafts, run, held, failed, unknown)
+    planned = (flight.asked, flight.drafts)
+    news = Brought(flight.sampling, counts, starts, *planned, run, held, failed, unknown)
     return news.only(np.flatnonzero(good)) if failed.size else news
 
 
@@ -80,7 +83,8 @@ def _is_plain(flight: Flight, result: StepResult) -> bool:
 def _plain(flight: Flight) -> Brought:
     _, zeros, counts, starts = _alike(len(flight.sampling))
     none = ints(zeros)
-    return Brought(flight.sampling, counts, starts, flight.drafts, none, none, _NOBODY, 0)
+    planned = (flight.asked, flight.drafts)
+    return Brought(flight.sampling, counts, starts, *planned, none, none, _NOBODY, 0)
 
 
 @lru_cache

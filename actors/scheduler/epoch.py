@@ -19,6 +19,7 @@ class Flight:
 
     slots: every row, [R]. prefill: the prefill rows, [P]; ends: their tokens with KV after it, [P].
     sampling: the rows that end in new tokens, [S], decode rows first; drafts: planned for them, [S].
+    asked: drafts that were asked for, of the same rows, however many came, [S].
     slots_column, generations_column: the sampling rows as they come back in a StepResult.
     result: when it came before that of an earlier step.
     """
@@ -30,6 +31,7 @@ class Flight:
     ends: Ints
     sampling: Rows
     drafts: Ints
+    asked: Ints
     slots_column: Column
     generations_column: Column
     result: StepResult | None = None

@@ -25,7 +25,8 @@ class Planner:
     has nothing in flight before it is never empty.
 
     length: says how many drafts a row gets, None where nobody drafts. Where steps overlap, drafts that are
-    not there yet are planned, and the plan is optimistic; else no more than wait at the worker.
+    not there yet are planned, and the plan is optimistic; else each plan says how many the next one would
+    take, and that one has as many of those as wait at the worker then.
     """
 
     def __init__(
@@ -59,6 +60,8 @@ class Planner:
         self._admit(sheet, left)
         if sheet.empty:
             return None
+        if self._length is not None and not self._optimistic:
+            self._wish(self._length, sheet.sampling)
         flight = sheet.compose(self._epoch, self._incarnation, optimistic=self._optimistic)
         slots = self._epoch.slots
         slots.steps[flight.slots] += 1
@@ -73,8 +76,12 @@ class Planner:
         rows = self._decode_rows()
         rows, drafts = self._growth.grow(rows, self._drafts(rows), sheet)
         slots.computed[rows] += 1 + drafts
-        slots.held[rows] = 0
         sheet.decode, sheet.drafts, sheet.decode_lens = rows, drafts, slots.computed[rows]
+        # Where nothing waits at the worker, what was wished for was asked for in vain.
+        sheet.asked = (
+            drafts if self._optimistic else np.where(slots.held[rows], drafts, slots.wanted[rows])
+        )
+        slots.held[rows] = 0
 
     def _drafts(self, rows: Rows) -> Ints:
         """Drafts of these rows, so many as pay and as the row's limits and the step's budget allow, [D]."""
@@ -84,9 +91,17 @@ class Planner:
         settled = slots.settled[rows]
         room = slots.ceiling[rows] - settled - slots.max_in_flight[rows]
         room = np.minimum(room, slots.token_limit[rows] - settled - slots.min_in_flight[rows]) - 1
-        if not self._optimistic:
-            room = np.minimum(room, slots.held[rows])
-        return self._affordable(rows, self._length.lengths(rows, room))
+        if self._optimistic:
+            return self._affordable(rows, self._length.lengths(rows, room))
+        return self._affordable(
+            rows, np.minimum(np.minimum(room, slots.held[rows]), slots.wanted[rows])
+        )
+
+    def _wish(self, length: DraftLength, rows: Rows) -> None:
+        """How many drafts pay behind this step, in which each of these rows gets a token or more."""
+        slots = self._epoch.slots
+        room = np.minimum(slots.ceiling[rows], slots.token_limit[rows]) - slots.settled[rows] - 2
+        slots.wanted[rows] = length.lengths(rows, np.maximum(room, 0))
 
     def _affordable(self, rows: Rows, drafts: Ints) -> Ints:
         """The drafts that the budget allows: half of what decode rows leave, if others want some.

@@ -18,7 +18,6 @@ from optimist.actors.scheduler.registry import Registry
 from optimist.actors.scheduler.slots import Ints, Rows
 from optimist.messages.base import ints
 from optimist.messages.errors import Problem
-from optimist.messages.plans import OptimisticPlan
 from optimist.messages.requests import FinishReason, Retired, Scored, Tokens
 from optimist.messages.results import StepResult
 
@@ -100,24 +99,22 @@ class Settlement:
             prefill = flight.plan.prefill
             # bound, exact on prefill rows: query tokens of the step, for its cost
             queries += int(prefill.seq_lens.total()) - int(ints(prefill.starts).sum())
-        # Where a plan is exact the worker has waited before anyone decides how many drafts there are.
-        late = news.planned.any() and isinstance(flight.plan, OptimisticPlan)
         idle = result.gap_us - result.batch_us
-        length.ran(queries, result.step_us, news.run, idle if late else None)
+        length.ran(queries, result.step_us, news.run, idle if flight.asked.any() else None)
 
     def _judge(self, news: Brought, keep: Ints) -> None:
         """Remember which drafts were right, of those that a request lived to use. keep: as in Cut.
 
         Behind the token that ends a request nothing is asked of a draft: such ones count as never made.
         """
-        if self._length is None or not news.planned.any():
+        if self._length is None or not news.asked.any():
             return
         slots, rows, ended = self._epoch.slots, news.slots, keep < news.counts
         drafted = np.where(ended, keep, news.run)
         accepted = np.where(ended, keep, news.counts - 1)
         slots.drafted[rows] += drafted
         slots.accepted[rows] += accepted
-        self._length.settle(rows, drafted, accepted, news.planned)
+        self._length.settle(rows, drafted, accepted, news.asked)
 
     def _deliver(self, news: Brought, result: StepResult) -> list[Tokens | Retired]:
         slots = self._epoch.slots

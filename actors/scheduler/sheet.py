@@ -10,7 +10,7 @@ import numpy as np
 from optimist.actors.scheduler.epoch import Epoch, Flight
 from optimist.actors.scheduler.request import Request
 from optimist.actors.scheduler.slots import Ints, Rows
-from optimist.messages.base import EMPTY, Column
+from optimist.messages.base import EMPTY, Column, ints
 from optimist.messages.lengths import ExactSeqLens, SeqLensUpperBound
 from optimist.messages.plans import ExactPlan, OptimisticPlan, Plan
 from optimist.messages.slots import BlockDelta, OpenedSlot, PrefillRows
@@ -23,13 +23,14 @@ NO_INTS: Ints = np.zeros(0, np.int32)
 class Sheet:
     """Rows, opened slots and new blocks of one step, as they are decided.
 
-    decode: slots of the decode rows, [D]; drafts: of each of them, [D]; decode_lens: their tokens with KV
-    after the step if every draft is right, [D].
+    decode: slots of the decode rows, [D]; drafts: of each of them, [D]; asked: as in Flight, [D];
+    decode_lens: their tokens with KV after the step if every draft is right, [D].
     """
 
     def __init__(self) -> None:
         self.decode: Rows = NO_ROWS
         self.drafts: Ints = NO_INTS
+        self.asked: Ints = NO_INTS
         self.decode_lens: Ints = NO_INTS
         self.opened: list[OpenedSlot] = []
         self._chunks: list[tuple[int, int, int, int]] = []
@@ -40,6 +41,12 @@ class Sheet:
     def empty(self) -> bool:
         """Whether there is nothing to run."""
         return not (self.decode.size or self._chunks)
+
+    @property
+    def sampling(self) -> Rows:
+        """Slots in which the step chooses a token, [S]: decode rows first."""
+        new = [slot for slot, _, _, samples in self._chunks if samples]
+        return np.concatenate([self.decode, np.array(new, np.intp)]) if new else self.decode
 
     def open(self, slot: int, request: Request, cached: int, blocks: list[int]) -> None:
         """A request moves into a slot."""
@@ -77,12 +84,13 @@ class Sheet:
         epoch.closed.clear()
         epoch.next_step += 1
         rows = sampling = self.decode
-        drafts = self.drafts
+        drafts, asked = self.drafts, self.asked
         names, generations = plan.decode_slots, plan.decode_generations
         if self._chunks:
             new = slots[samples == 1]
             rows, sampling = np.concatenate([rows, slots]), np.concatenate([sampling, new])
-            drafts = np.concatenate([drafts, np.zeros(len(new), np.int32)])
+            none = np.zeros(len(new), np.int32)
+            drafts, asked = np.concatenate([drafts, none]), np.concatenate([asked, none])
             names, generations = names + new.tobytes(), generations + generation[new].tobytes()
         return Flight(
             step=plan.step,
@@ -92,6 +100,7 @@ class Sheet:
             ends=ends,
             sampling=sampling,
             drafts=drafts,
+            asked=asked,
             slots_column=names,
             generations_column=generations,
         )
@@ -112,7 +121,12 @@ class Sheet:
         lens = self.decode_lens.tobytes()
         if optimistic:
             return OptimisticPlan(**shared, decode_bound=SeqLensUpperBound(lens))
-        return ExactPlan(**shared, decode_lens=ExactSeqLens(lens))
+        wanted = epoch.slots.wanted[np.concatenate([self.decode, ints(prefill.slots)])]
+        return ExactPlan(
+            **shared,
+            decode_lens=ExactSeqLens(lens),
+            drafts_wanted=wanted.tobytes() if wanted.any() else EMPTY,
+        )
 
     def _prefill(self, chunks: Ints, generation: Ints) -> PrefillRows:
         if not self._chunks:

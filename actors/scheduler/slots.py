@@ -37,7 +37,7 @@ class Slots:
     flight add to them at least and at most: equal unless tokens are speculated. computed: tokens whose
     KV has been planned, every draft counted as if it were right. kv: tokens whose KV steps that settled
     have written.
-    held: drafts that wait at the worker. drafted, accepted: drafts verified, and those that were right.
+    wanted: drafts that pay in the slot's next step; held: drafts that wait for it at the worker. drafted, accepted: drafts verified, and those that were right.
     steps: steps in flight that name the slot. last_step: the newest step that named it.
     room: tokens that its blocks hold. token_limit: settled never passes it; ceiling: the same for the
     context and the credit, which nothing in flight may pass either.
@@ -59,6 +59,7 @@ class Slots:
         self.max_in_flight: Ints = np.zeros(count, np.int32)
         self.computed: Ints = np.zeros(count, np.int32)
         self.kv: Ints = np.zeros(count, np.int32)
+        self.wanted: Ints = np.zeros(count, np.int32)
         self.held: Ints = np.zeros(count, np.int32)
         self.drafted: Ints = np.zeros(count, np.int32)
         self.accepted: Ints = np.zeros(count, np.int32)
@@ -114,7 +115,7 @@ class Slots:
         self.computed[slot] = self.kv[slot] = cached
         self.room[slot] = len(blocks) * block_size
         self.token_limit[slot] = request.token_limit
-        self.held[slot] = 0
+        self.wanted[slot] = self.held[slot] = 0
         self.drafted[slot], self.accepted[slot] = request.drafted, request.accepted
         self.request_ids[slot] = request.id
         self.prompt_len[slot] = request.prompt_len

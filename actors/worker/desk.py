@@ -30,8 +30,8 @@ class Desk:
     """Keeps batches until their drafts are there, and results for as long as drafts are waited for.
 
     An OptimisticBatch waits for the drafts that it has room for. The result of an ExactBatch waits for
-    the drafts behind it, and says how many there are; so the next one asks for no more. Whoever has
-    waited long enough gives up, and goes on with what is there.
+    the drafts that this says are wanted behind it, and says how many there are; so the next one asks for
+    no more. Whoever has waited long enough gives up, and goes on with what is there.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class Desk:
     def greet(self) -> None:
         """Tell the proposer how large the device is: it has asked, or may begin to draft."""
         if self._proposer is not None and self.late is not None:
-            self.late.heard()
+            self.late.due.heard()
             self._proposer.send(Capacity(incarnation=self._incarnation, **self._limits._asdict()))
 
     def bury(self) -> None:
         """The proposer has died: what waits for its drafts waits no longer."""
         if self.late is not None:
-            self.late.died()
+            self.late.due.died()
 
     def put(self, batch: Batch) -> None:
         """A batch whose turn it is, behind those that wait."""
@@ -112,16 +112,14 @@ class Desk:
         """Send the results that have waited for drafts. give_up: all of them."""
         while self._held and self.late is not None:
             result = self._held[0]
-            answered = self.late.answered(result.epoch, result.step)
-            if not (answered or give_up):
+            if not (self.late.answered(result) or give_up):
                 return
             self._held.popleft()
             if result.epoch != self.late.epoch:
                 # Its slots are of others now.
                 self._scheduler.send(result)
                 continue
-            self.late.unanswered(result.step)
-            held = column(self.late.hold(result.slots))
+            held = column(self.late.hold(result))
             self._scheduler.send(msgspec.structs.replace(result, drafts_held=held))
 
     def _ask(self) -> None:
@@ -135,4 +133,4 @@ class Desk:
         try:
             self._proposer.send(accepted)
         except MailboxFull:
-            self.late.lost(accepted)
+            self.late.due.lost(accepted.after_step)

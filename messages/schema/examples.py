@@ -183,13 +183,19 @@ _REQUESTS: tuple[Message, ...] = (
 )
 
 _STEPS: tuple[Message, ...] = (
-    ExactPlan(**_PLANNED, **_DECODE, decode_lens=ExactSeqLens.of([30])),
+    ExactPlan(
+        **_PLANNED,
+        **_DECODE,
+        decode_lens=ExactSeqLens.of([30]),
+        drafts_wanted=column([3, 0]),
+    ),
     OptimisticPlan(**_PLANNED, **_DECODE, decode_bound=SeqLensUpperBound.of([33])),
     ExactBatch(
         **_ROWS,
         query_start_loc=column([0, 3, 7]),
         seq_lens=ExactSeqLens.of([30, 20]),
         samples=column([1, 0]),
+        drafts_wanted=column([3, 0]),
     ),
     OptimisticBatch(**_ROWS, bound=SeqLensUpperBound.of([33]), prefill=_PREFILL),
     StepResult(

@@ -59,6 +59,7 @@ def test_optimistic_messages_have_exact_lengths_for_prefill_rows_only() -> None:
         assert SeqLensUpperBound in fields.values()
         told = {n for n in fields if any(w in n for w in ("position", "start", "len", "computed"))}
         assert told <= {"max_query_len"}
+        assert "drafts_wanted" not in fields
     for other in (ExactPlan, ExactBatch):
         assert SeqLensUpperBound not in {field.type for field in msgspec.structs.fields(other)}
 
@@ -69,6 +70,8 @@ def test_optimistic_messages_have_exact_lengths_for_prefill_rows_only() -> None:
         (ExactPlan, {"decode_lens": ExactSeqLens.of([1, 2])}, "expected 1 int32 values, got 8"),
         (OptimisticPlan, {"draft_counts": column([1, 2])}, "draft_counts: expected 1"),
         (ExactBatch, {"query_start_loc": column([0, 1])}, "query_start_loc: expected 3"),
+        (ExactPlan, {"drafts_wanted": column([1])}, "drafts_wanted: expected 2 int32 values"),
+        (ExactBatch, {"drafts_wanted": column([1])}, "drafts_wanted: expected 2 int32 values"),
         (ExactBatch, {"num_decodes": 2}, "draft_counts: expected 2"),
         (OptimisticBatch, {"num_decodes": 0}, "draft_counts: expected 0"),
         (OptimisticBatch, {"prefill": PrefillRows()}, "prefill.slots: expected 1"),

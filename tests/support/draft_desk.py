@@ -12,7 +12,7 @@ from optimist.actors.worker.core import Times
 from optimist.actors.worker.desk import Desk
 from optimist.messages.base import column
 from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
-from optimist.messages.drafting import Drafts
+from optimist.messages.drafting import Accepted, Drafts
 from optimist.messages.errors import MailboxFull
 from optimist.messages.lengths import ExactSeqLens, SeqLensUpperBound
 from optimist.messages.slots import BlockDelta, OpenedSlot, PrefillRows, Sampling
@@ -43,10 +43,11 @@ class Sent:
 class Bench:
     """A desk with two requests in slots 0 and 1, whose prompts of 5 tokens are computed in step 0."""
 
-    def __init__(self, *, exact: bool = False) -> None:
+    def __init__(self, *, exact: bool = False, wanted: Sequence[int] = (3, 3)) -> None:
+        """exact: batches are, and say how many drafts are wanted behind them in slots 0 and 1."""
         self.scheduler, self.proposer = Sent(), Sent()
         self.desk = Desk(9, LIMITS, self.scheduler, self.proposer)
-        self.exact = exact
+        self.exact, self.wanted = exact, wanted
         self.open(epoch=7)
         due = self.desk.due()
         assert due is not None
@@ -102,7 +103,11 @@ class Bench:
             starts = column(range(len(rows) // 4 + 1))
             samples = column([1] * (len(rows) // 4))
             batch: Batch = ExactBatch(
-                **fields, query_start_loc=starts, seq_lens=lens, samples=samples
+                **fields,
+                query_start_loc=starts,
+                seq_lens=lens,
+                samples=samples,
+                drafts_wanted=column(self.wanted),
             )
         else:
             batch = OptimisticBatch(
@@ -147,4 +152,9 @@ class Bench:
     @property
     def dropped(self) -> dict[str, int]:
         assert self.desk.late is not None
-        return {reason: count for reason, count in self.desk.late.dropped.items() if count}
+        return {reason: count for reason, count in self.desk.late.kept.dropped.items() if count}
+
+
+def told(bench: Bench) -> list[Accepted]:
+    """What the proposer was told."""
+    return [message for message in bench.proposer.messages if isinstance(message, Accepted)]

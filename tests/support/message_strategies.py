@@ -122,7 +122,13 @@ def _plan(draw: Draw) -> tuple[int, dict[str, Any]]:
 
 def _exact_plan(draw: Draw) -> dict[str, Any]:
     rows, made = _plan(draw)
-    return {**made, "decode_lens": ExactSeqLens(draw(ids(rows)))}
+    prompts = draw(st.integers(0, 4))
+    return {
+        **made,
+        "prefill": PrefillRows(**_prefill(draw, prompts)),
+        "decode_lens": ExactSeqLens(draw(ids(rows))),
+        "drafts_wanted": draw(ids((rows + prompts) * draw(st.integers(0, 1)))),
+    }
 
 
 def _optimistic_plan(draw: Draw) -> dict[str, Any]:
@@ -144,6 +150,7 @@ def _exact_batch(draw: Draw) -> dict[str, Any]:
         "query_start_loc": draw(ids(rows + 1)),
         "seq_lens": ExactSeqLens(draw(ids(rows))),
         "samples": draw(ids(rows)),
+        "drafts_wanted": draw(ids(rows * draw(st.integers(0, 1)))),
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from slot_device import Device
 
 from optimist.actors.builder.apply import apply
-from optimist.actors.config import SchedulerConfig
+from optimist.actors.config import DraftTokens, SchedulerConfig
 from optimist.actors.scheduler.actor import Scheduler
 from optimist.messages.base import column, ints, size
 from optimist.messages.control import Resync
@@ -252,3 +252,16 @@ def make_rig(**options: Any) -> Rig:
     options.setdefault("max_batch_tokens", 64)
     worker = options.pop("worker", True)
     return Rig(SchedulerConfig(**options), capacity, worker)
+
+
+def drafting(depth: int = 2, drafts: DraftTokens = 3, **options: Any) -> Rig:
+    """A rig whose worker always has as many drafts as it is asked for."""
+    rig = make_rig(depth=depth, proposer="ngram", draft_tokens=drafts, **options)
+    rig.device.held = 99
+    return rig
+
+
+def drafts(plan: Plan) -> list[int]:
+    """Drafts of each decode row."""
+    found: list[int] = ints(plan.draft_counts).tolist()
+    return found

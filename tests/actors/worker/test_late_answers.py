@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from draft_desk import Bench
 
-from optimist.actors.worker.late_drafts import AGAIN, SILENT, Lack
+from optimist.actors.worker.answers_due import AGAIN, SILENT
+from optimist.actors.worker.late_drafts import Lack
 from optimist.actors.worker.patience import Patience
 from optimist.messages.results import StepResult
 

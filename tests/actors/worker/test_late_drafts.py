@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from draft_desk import Bench
+from draft_desk import Bench, told
 
+from optimist.actors.worker.answers_due import SILENT, UNANSWERED
 from optimist.actors.worker.desk import Due
-from optimist.actors.worker.late_drafts import SILENT, UNANSWERED, Lack
+from optimist.actors.worker.late_drafts import Lack
 from optimist.actors.worker.untold import MANY
 from optimist.messages.base import column, ints
-from optimist.messages.drafting import Accepted
-from optimist.messages.errors import MessageError
-from optimist.messages.results import Capacity, StepResult
+from optimist.messages.results import Capacity
 
 
 def test_a_batch_waits_for_the_drafts_behind_the_step_before_it() -> None:
@@ -77,10 +76,6 @@ def test_lies_are_left_out_and_counted(changes: dict[str, Any], reason: str) -> 
     assert bench.dropped == {reason: 1}
     bench.drafts(0, {1: [8]})
     assert bench.bound() == ([0, 1], [8])
-
-
-def told(bench: Bench) -> list[Accepted]:
-    return [message for message in bench.proposer.messages if isinstance(message, Accepted)]
 
 
 def test_the_proposer_is_told_what_was_accepted_behind_what_and_how_much_is_wanted() -> None:
@@ -245,33 +240,3 @@ def test_a_proposer_whose_inbox_is_full_is_not_waited_for() -> None:
     bench.tell(due.batch, [[1], [2]])
     bench.batch([3, 3])
     assert bench.bound() == ([0, 0], [])
-
-
-def test_the_result_of_an_exact_step_waits_for_drafts_and_says_how_many_there_are() -> None:
-    bench = Bench(exact=True)
-    assert bench.desk.holds() and bench.scheduler.messages == []
-    bench.drafts(0, {1: [7, 8]})
-    bench.desk.report()
-    (result,) = bench.scheduler.messages
-    assert isinstance(result, StepResult) and ints(result.drafts_held).tolist() == [0, 2]
-    bench.drafts(0, {0: [1], 1: [2]})
-    assert bench.dropped == {"held": 2}
-    bench.batch([0, 1])
-    assert bench.bound() == ([0, 1], [7])
-
-
-def test_an_exact_result_whose_drafts_do_not_come_is_sent_without() -> None:
-    bench = Bench(exact=True)
-    bench.desk.report()
-    assert bench.desk.holds()
-    bench.desk.report(give_up=True)
-    (result,) = bench.scheduler.messages
-    assert ints(result.drafts_held).tolist() == [0, 0]
-
-
-def test_an_exact_batch_that_counts_on_more_drafts_than_there_are_is_refused() -> None:
-    bench = Bench(exact=True)
-    bench.desk.report(give_up=True)
-    bench.batch([0, 1])
-    with pytest.raises(MessageError, match="expected at most 0 in slot 1, got 1"):
-        bench.desk.due()
