@@ -65,6 +65,12 @@ class DeviceProposer:
     def open_slot(self, opened: OpenedSlot) -> None:
         """A request moves in."""
 
+    def close_slots(self, batch: Batch, state: SlotState) -> None:
+        """Requests leave the slots `batch.closed`, whose tokens and blocks are still where they were.
+
+        Their blocks may be in the prefix cache, and others of this very batch may build on them.
+        """
+
     def capture(self, graphs: Capture) -> None:
         """The executor captures its steps: what passes may be captured too?"""
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.actors.worker.base import Limits
+from optimist.actors.worker.closing_pass import exact_closing, optimistic_closing
 from optimist.actors.worker.device_proposer import Capture, LogitsProposer, Round
 from optimist.actors.worker.draft_pass import Indices, hidden_of
 from optimist.actors.worker.step_graphs import Network, StepGraphs
+from optimist.actors.worker.torch_state import SlotState
 from optimist.kernels.device import upload
+from optimist.messages.base import ints
+from optimist.messages.batches import Batch, ExactBatch
 from optimist.messages.errors import ConfigError
+from optimist.messages.lengths import ExactSeqLens, SeqLensUpperBound
 from optimist.messages.slots import OpenedSlot
 from optimist.models.config import ModelConfig
 from optimist.models.llama import Llama
@@ -51,7 +57,8 @@ class DraftModel(LogitsProposer):
     It computes prompt chunks in the step in which the target does, and tokens of decode rows when
     it drafts for them. The host knows how many of those it lacks at most: one more for each step
     without drafts, and the last draft of a round whose drafts were all accepted. Computing a token
-    again writes what is there already.
+    again writes what is there already. What a request lacks when it leaves is computed then: the prefix
+    cache may give its blocks to others, who compute nothing of what is in them.
     """
 
     operators = (Llama.hidden,)
@@ -61,6 +68,7 @@ class DraftModel(LogitsProposer):
         self._cache = model.allocate_cache(limits.num_blocks, limits.block_size)
         self.caches = (self._cache,)
         self._behind = np.zeros(limits.max_slots, np.int64)
+        self._reach = np.zeros(limits.max_slots, np.int32)
         self._first: Tensor | None = None
         self._network = Network(model, self._cache)
         self._graphs: StepGraphs | None = None
@@ -71,6 +79,19 @@ class DraftModel(LogitsProposer):
 
     def open_slot(self, opened: OpenedSlot) -> None:
         self._behind[opened.slot] = 0
+
+    def close_slots(self, batch: Batch, state: SlotState) -> None:
+        closed = ints(batch.closed).astype(np.int64)
+        behind = self._behind[closed]
+        if not behind.any():
+            return
+        leaving, queries = closed[behind > 0], behind[behind > 0]
+        reach = self._reach[leaving]
+        if isinstance(batch, ExactBatch):
+            step = exact_closing(state, leaving, queries, ExactSeqLens.of(reach))
+        else:
+            step = optimistic_closing(state, leaving, queries, SeqLensUpperBound.of(reach))
+        self._model.hidden(step.ids, step.positions, self._cache, step.metadata)
 
     def begin(self, round: Round) -> None:
         """One pass over prompt chunks, and over decode rows that draft or lack too much."""
@@ -87,6 +108,7 @@ class DraftModel(LogitsProposer):
         # The token of a step that drafts nothing is computed next time, like the last draft.
         left = np.where(computed, drafts > 0, behind + 1)
         self._behind[slots] = np.where(decodes, left, 0)
+        self._reach[slots] = _reach(round.batch)
 
     def logits(self, round: Round, drafted: int) -> Tensor:
         if not drafted:
@@ -103,3 +125,13 @@ class DraftModel(LogitsProposer):
         x = hidden_of(self._network, self._graphs, round, which, queries, ahead)
         last = upload((np.cumsum(queries) - 1)[wanted], round.state.device)
         return self._model.logits(x.index_select(0, last))
+
+
+def _reach(batch: Batch) -> NDArray[np.int32]:
+    """Tokens that its rows reach at most, [R]."""
+    if isinstance(batch, ExactBatch):
+        return batch.seq_lens.exact()
+    # bound, sizing: shape of a last pass when the request leaves; device lengths decide what it computes
+    decodes = batch.bound.sizing_array(reader="worker.draft_model")
+    # bound, exact on prefill rows: the same shape, of prompt chunks
+    return np.concatenate([decodes, batch.prefill.seq_lens.exact()])

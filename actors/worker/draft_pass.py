@@ -15,6 +15,7 @@ from optimist.actors.worker.torch_state import SlotState
 from optimist.actors.worker.torch_step import StepInput
 from optimist.kernels.device import upload
 from optimist.kernels.metadata import ExactMetadata, Metadata, OptimisticMetadata
+from optimist.kernels.place import Placed
 from optimist.messages.batches import Batch, ExactBatch
 from optimist.messages.lengths import ExactSeqLens, SeqLensUpperBound
 
@@ -29,32 +30,42 @@ def draft_pass(
     which: rows of the step, ascending, [N]. queries, ahead: tokens, [N]. Its metadata is of the kind
     that the step's is: a pass knows no more about lengths than the step does.
     """
-    offsets = np.concatenate(([0], np.cumsum(queries))).astype(np.int32)
     device = state.device
     slots = upload(rows.slots[which].astype(np.int64), device)
-    starts = upload(offsets.copy(), device)
     seq_lens = state.computed.index_select(0, slots) + upload(ahead.astype(np.int32), device)
-    row = upload(np.repeat(np.arange(which.size), queries), device)
     # bound, sizing: columns of the block table to gather; device lengths choose among them
-    table = state.block_table[:, : batch.max_blocks].index_select(0, slots)
-    size = state.cache.shape[-2]
-    placed = state.kernels.place(state.token_ids, slots, starts, seq_lens, table, size, row=row)
+    placed, shared = placed_pass(state, slots, queries, seq_lens, batch.max_blocks)
     metadata = _metadata(
         batch,
         rows,
         which,
         ahead,
-        query_start_loc=starts,
-        seq_lens=seq_lens,
-        block_table=table,
-        slot_mapping=placed.kv_slots,
-        query_offsets=offsets,
-        max_query_len=int(queries.max(initial=0)),
+        **shared,
         max_seq_len=longest(batch),
         num_decodes=int((which < rows.num_decodes).sum()),
         is_prefilling=which >= rows.num_decodes,
     )
     return StepInput(placed.ids, placed.positions, slots, seq_lens, metadata)
+
+
+def placed_pass(
+    state: SlotState, slots: Tensor, queries: Indices, seq_lens: Tensor, columns: int
+) -> tuple[Placed, dict[str, Any]]:
+    """Where the tokens of such a pass are, and what any metadata says of them."""
+    offsets = np.concatenate(([0], np.cumsum(queries))).astype(np.int32)
+    starts = upload(offsets.copy(), state.device)
+    row = upload(np.repeat(np.arange(queries.size), queries), state.device)
+    table = state.block_table[:, :columns].index_select(0, slots)
+    size = state.cache.shape[-2]
+    placed = state.kernels.place(state.token_ids, slots, starts, seq_lens, table, size, row=row)
+    return placed, {
+        "query_start_loc": starts,
+        "seq_lens": seq_lens,
+        "block_table": table,
+        "slot_mapping": placed.kv_slots,
+        "query_offsets": offsets,
+        "max_query_len": int(queries.max(initial=0)),
+    }
 
 
 def hidden_of(

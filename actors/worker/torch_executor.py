@@ -187,6 +187,8 @@ class TorchExecutor(Executor):
 
     def _move(self, batch: Batch) -> None:
         self._wishes.move(batch)
+        if self._drafter is not None and batch.closed:
+            self._drafter.proposer.close_slots(batch, self._state)
         self._state.close_slots(batch.closed)
         for opened in batch.opened:
             self._state.open_slot(opened)

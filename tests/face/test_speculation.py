@@ -68,3 +68,36 @@ async def test_an_engine_says_what_became_of_its_drafts() -> None:
     assert told["proposer"] == "ngram"
     assert told["drafted"] >= told["accepted"] >= 0
     assert told["acceptance_length"] >= 1.0
+
+
+@pytest.mark.parametrize("prefix_cache", [False, True])
+@pytest.mark.parametrize("depth", [1, 2])
+async def test_a_warm_prefix_cache_takes_nothing_from_a_draft_model(
+    depth: int, prefix_cache: bool
+) -> None:
+    engine = Engine(
+        "toy",
+        "inline",
+        tokenizer=ByteTokenizer(97),
+        executor="twin_device:TwinExecutor",
+        dtype="float64",
+        proposer="draft-model",
+        draft_model="toy",
+        draft_tokens=3,
+        depth=depth,
+        block_size=4,
+        kv_blocks=40,
+        max_slots=2,
+        prefix_cache=prefix_cache,
+    )
+    said, cached = [3, 14, 15, 92, 65], 0
+    async with engine:
+        for _ in range(3):
+            # The last draft is right, ends a block, and is nobody's query any more.
+            params = SamplingParams(max_tokens=12, temperature=0, ignore_eos=True)
+            answer = await engine.complete(said, params, want_text=False)
+            cached += answer.usage.cached_tokens
+            said += [*answer.token_ids, 7, 8, 9, 7]
+        drafts = await speculation(engine, 36)
+    assert cached == (16 + 32 if prefix_cache else 0)
+    assert drafts["accepted"] == drafts["drafted"] == 24

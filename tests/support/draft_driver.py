@@ -36,7 +36,7 @@ class Driver:
 
     def open(self, slot: int, prompt: Sequence[int], sampling: Sampling, **more: Any) -> None:
         """A request that the next step prefills, by a chunk of any size."""
-        self.tokens[slot], self._bound[slot] = list(prompt), 0
+        self.tokens[slot], self._bound[slot] = list(prompt), more.get("cached_len", 0)
         self._generation[slot] = more.get("generation", 0)
         plain: dict[str, Any] = {
             "generation": 0,

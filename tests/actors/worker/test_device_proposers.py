@@ -138,6 +138,24 @@ def test_a_slot_that_is_taken_over_begins_anew() -> None:
     assert driver.decode({0: [0] * 3}, itself=True).token_counts.tolist() == [4]
 
 
+@pytest.mark.parametrize("optimistic", [False, True], ids=["exact", "optimistic"])
+@pytest.mark.parametrize("rounds", [[0] * 9, [3, 3, 0], [3, 4], [2, 0, 5, 0]], ids=str)
+def test_blocks_of_a_request_that_left_are_as_good_for_drafts_as_for_the_target(
+    rounds: list[int], optimistic: bool
+) -> None:
+    driver = Driver(made("twin"), optimistic=optimistic)
+    driver.open(0, PROMPTS[0], GREEDY)
+    driver.prefill({0: 7}, itself=True)
+    for drafts in rounds:
+        driver.decode({0: [0] * drafts}, itself=True)
+    known = driver.tokens[0]
+    driver.close(0)
+    driver.open(0, [*known, 8], GREEDY, generation=1, cached_len=len(known) - 1)
+    driver.prefill({0: 2}, itself=True)
+    for _ in range(3):
+        assert driver.decode({0: [0] * 3}, itself=True).token_counts.tolist() == [4]
+
+
 def test_a_proposer_that_looks_at_its_drafts_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     draft = SelfDraft.logits
 
