@@ -10,11 +10,12 @@ import numpy as np
 from optimist.actors.base import Actor
 from optimist.actors.config import ProposerConfig, most_drafts
 from optimist.actors.proposer.answers import Answers
-from optimist.actors.proposer.base import NO_DRAFTS, Ids, Proposer
+from optimist.actors.proposer.base import NO_DRAFTS, Proposer, StepRows
 from optimist.actors.proposer.factory import make_proposer
 from optimist.actors.proposer.guard import Guard
-from optimist.actors.proposer.ledger import Accept, Ledger
-from optimist.messages.base import ActorMessage, column, ints
+from optimist.actors.proposer.ledger import Ledger
+from optimist.actors.proposer.told import news
+from optimist.messages.base import ActorMessage, column
 from optimist.messages.control import Resync
 from optimist.messages.drafting import Accepted, Close, Drafts, Open
 from optimist.messages.errors import MailboxFull
@@ -71,6 +72,8 @@ class ProposerActor(Actor[ProposerMessage]):
         self._most = most_drafts(config.draft_tokens)
         self._ledger = Ledger()
         self._answers = Answers()
+        self._told: Accepted | None = None
+        """the latest step that was told of, which nobody has looked at"""
         self._capacity: Capacity | None = None
         self._ask_from = 0
         self._asked = self._drafted = 0
@@ -87,9 +90,11 @@ class ProposerActor(Actor[ProposerMessage]):
         self._worker.send(Resync(incarnation=self.incarnation, actor=self.name))
 
     def receive(self, message: ProposerMessage) -> None:
+        self._look()
         match message:
             case Accepted():
-                self._accepted(message)
+                if self._advance(message.epoch):
+                    self._told = message
             case Open():
                 self._open(message)
             case Close():
@@ -103,26 +108,17 @@ class ProposerActor(Actor[ProposerMessage]):
 
     def turn(self) -> float | None:
         """Answer every step that was told of since the last turn."""
+        if self._told is not None and self._answers.at_once(self._told.after_step):
+            # Mostly there is one, and what it tells and what it asks for is one call of the class.
+            told, self._told = self._told, None
+            self.answer(self._drafts(told.after_step, self._news(told)))
+        self._look()
         for step, rows in self._answers.take():
-            self.answer(self.drafts(step, rows))
+            self.answer(self._drafts(step, self._wanted(rows)))
         if self._ledger.gap and self._answers.newest >= self._ask_from:
             self._ledger.gap, self._ask_from = False, self._answers.newest + ASK_EVERY
             self._ask_again()
         return None
-
-    def drafts(self, step: int, wanted: dict[int, int]) -> Drafts:
-        """The answer to a step. wanted: how many drafts in which slot."""
-        found = {slot: self._propose(slot, most) for slot, most in wanted.items()}
-        found = {slot: ids for slot, ids in found.items() if ids.size}
-        return Drafts(
-            incarnation=self.incarnation,
-            epoch=self._ledger.epoch,
-            after_step=step,
-            slots=column(found),
-            generations=column(self._ledger.holds(slot) or 0 for slot in found),
-            counts=column(len(ids) for ids in found.values()),
-            token_ids=column(np.concatenate([NO_DRAFTS, *found.values()])),
-        )
 
     def answer(self, drafts: Drafts) -> None:
         """Send drafts. When the worker has no room for them they are lost."""
@@ -132,15 +128,50 @@ class ProposerActor(Actor[ProposerMessage]):
         except MailboxFull:
             self._ignored["mailbox_full"] += 1
 
-    def _propose(self, slot: int, wanted: int) -> Ids:
-        generation, capacity = self._ledger.holds(slot), self._capacity
-        if generation is None or capacity is None:
-            return NO_DRAFTS
-        room = capacity.max_model_len - self._ledger.length(slot) - 1
-        if (most := min(wanted, self._most, room)) < 1:
-            return NO_DRAFTS
-        self._asked += 1
-        return self._guard.propose(slot, generation, most, capacity.vocab_size)
+    def _look(self) -> None:
+        """Take what the latest step told, and keep what it asked for."""
+        if self._told is None:
+            return
+        told, self._told = self._told, None
+        rows = self._news(told)
+        self._answers.due(told.after_step)
+        for slot, most in zip(rows.slots.tolist(), rows.most.tolist(), strict=True):
+            if most:
+                self._answers.want(slot, told.after_step, most)
+            else:
+                self._answers.drop(slot)
+        self._guard.step(rows._replace(most=np.zeros_like(rows.most)), self._vocab_size)
+
+    def _news(self, told: Accepted) -> StepRows:
+        capacity = self._capacity
+        reach = 0 if capacity is None else capacity.max_model_len - 1
+        return news(self._ledger, told, self._most, reach)
+
+    def _wanted(self, wanted: dict[int, int]) -> StepRows:
+        """Rows that have been told already. wanted: how many drafts in which slot."""
+        generations = [self._ledger.holds(slot) or 0 for slot in wanted]
+        columns = (np.array(list(c), np.int32) for c in (wanted, generations, wanted.values()))
+        slots, of, most = columns
+        return StepRows(slots, of, np.zeros_like(slots), most, NO_DRAFTS)
+
+    def _drafts(self, step: int, rows: StepRows) -> Drafts:
+        """The answer to a step."""
+        self._asked += int(np.count_nonzero(rows.most))
+        counts, ids = self._guard.step(rows, self._vocab_size)
+        some = counts > 0
+        return Drafts(
+            incarnation=self.incarnation,
+            epoch=self._ledger.epoch,
+            after_step=step,
+            slots=column(rows.slots[some]),
+            generations=column(rows.generations[some]),
+            counts=column(counts[some]),
+            token_ids=column(ids),
+        )
+
+    @property
+    def _vocab_size(self) -> int:
+        return 0 if self._capacity is None else self._capacity.vocab_size
 
     def _ask_again(self) -> None:
         self._scheduler.send(Resync(incarnation=self.incarnation, actor=self.name))
@@ -160,18 +191,6 @@ class ProposerActor(Actor[ProposerMessage]):
         self._answers.drop(slot)
         self._guard.close(slot, generation)
 
-    def _accepted(self, message: Accepted) -> None:
-        if not self._advance(message.epoch):
-            return
-        self._answers.due(message.after_step)
-        for row, wanted in _rows(message):
-            if (news := self._ledger.accepts(row)) is not None:
-                self._guard.accepted(row.slot, row.generation, news)
-                if wanted:
-                    self._answers.want(row.slot, row.step, wanted)
-                else:
-                    self._answers.drop(row.slot)
-
     def _advance(self, epoch: int) -> bool:
         """See the epoch of a message. False when it is over."""
         if epoch < self._ledger.epoch:
@@ -182,17 +201,3 @@ class ProposerActor(Actor[ProposerMessage]):
                 self._close(slot, generation)
             self._answers, self._ask_from = Answers(), 0
         return True
-
-
-def _rows(message: Accepted) -> list[tuple[Accept, int]]:
-    """Each row, and how many drafts it wants."""
-    columns = (message.slots, message.generations, message.starts, message.counts, message.wanted)
-    tokens, step, epoch = ints(message.token_ids), message.after_step, message.epoch
-    rows, end = list[tuple[Accept, int]](), 0
-    for slot, generation, start, count, wanted in zip(
-        *(ints(values).tolist() for values in columns), strict=True
-    ):
-        begin, end = end, end + count
-        ids = tokens[begin:end]
-        rows.append((Accept(slot, generation, epoch, step, start, ids), wanted))
-    return rows

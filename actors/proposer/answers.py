@@ -11,6 +11,11 @@ class Answers:
         self._due: set[int] = set()
         self._rows: dict[int, tuple[int, int]] = {}
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits for an answer."""
+        return not (self._due or self._rows)
+
     def due(self, step: int) -> None:
         """A step was told of. One that is older than the newest needs no answer of its own."""
         if step > self.newest:
@@ -24,6 +29,13 @@ class Answers:
     def drop(self, slot: int) -> None:
         """The request has left the slot."""
         self._rows.pop(slot, None)
+
+    def at_once(self, step: int) -> bool:
+        """A step was told of, and is answered now. False when it is not, since others wait, or it needs none."""
+        if not self.idle or step <= self.newest:
+            return False
+        self.newest = step
+        return True
 
     def take(self) -> list[tuple[int, dict[int, int]]]:
         """Each step that wants an answer, oldest first, with the drafts wanted in each slot."""

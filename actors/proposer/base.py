@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,3 +47,36 @@ class Proposer(ABC):
     @abstractmethod
     def propose(self, slot: int, generation: int, max_drafts: int) -> Ids:
         """What may come next, likeliest continuation first to last, [n] integers, n <= max_drafts."""
+
+
+class StepRows(NamedTuple):
+    """Requests that went on in a step, each in one row. counts: how many of token_ids are a row's, >= 0.
+
+    slots, generations, counts: [S] int32. most: drafts that are wanted behind them at most, 0 for
+    none, [S] int32. token_ids: [sum of counts] int32.
+    """
+
+    slots: Ids
+    generations: Ids
+    counts: Ids
+    most: Ids
+    token_ids: Ids
+
+    def parts(self) -> list[Ids]:
+        """The tokens of each row."""
+        return np.split(self.token_ids, self.counts.cumsum()[:-1]) if self.counts.size else []
+
+
+class StepProposer(Proposer):
+    """One that takes all rows of a step in one call, since it can do so quicker than one by one.
+
+    The methods for one slot must do the same: some rows come alone. What it raises in `step` costs the
+    drafts of all rows, for the rest of their requests; what it answers amiss, those of the step.
+    """
+
+    @abstractmethod
+    def step(self, rows: StepRows) -> tuple[Ids, Ids]:
+        """As `accepted` for each row with tokens, then `propose` for each that wants some.
+
+        Returns how many drafts each row gets, [S] integers of at most `most`, and which, [sum] integers.
+        """

@@ -7,12 +7,19 @@ from importlib import import_module
 from optimist.actors.config import ProposerConfig
 from optimist.actors.proposer.base import Proposer
 from optimist.actors.proposer.kinds import kind_of
+from optimist.kernels.native.library import missing
 from optimist.messages.errors import ConfigError
 
 _CLASSES = {
     "ngram": "optimist.actors.proposer.ngram:NgramProposer",
     "suffix": "optimist.actors.proposer.suffix:SuffixProposer",
 }
+
+_NATIVE = {
+    "ngram": "optimist.actors.proposer.native:NativeNgram",
+    "suffix": "optimist.actors.proposer.native:NativeSuffix",
+}
+"""the same drafts where the native library is there"""
 
 
 def proposer_class(name: str) -> type[Proposer]:
@@ -25,6 +32,9 @@ def proposer_class(name: str) -> type[Proposer]:
 
 def make_proposer(config: ProposerConfig) -> Proposer:
     """The proposer that config names. Raises ConfigError for an unknown name or a wrong option."""
+    native = _NATIVE.get(config.proposer)
+    if native is not None and not missing():
+        return proposer_class(native)(config)
     return proposer_class(config.proposer)(config)
 
 

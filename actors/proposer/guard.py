@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from optimist.actors.proposer.base import NO_DRAFTS, Ids, Proposer
+from optimist.actors.proposer.base import NO_DRAFTS, Ids, Proposer, StepProposer, StepRows
 
 _log = logging.getLogger("optimist")
 
@@ -22,6 +22,7 @@ class Guard:
     def __init__(self, proposer: Proposer) -> None:
         self.faults: Counter[str] = Counter()
         self._proposer = proposer
+        self._whole = proposer if isinstance(proposer, StepProposer) else None
         self._open: set[int] = set()
 
     def open(self, slot: int, generation: int, token_ids: Ids, salt: str | None = None) -> None:
@@ -66,6 +67,50 @@ class Guard:
                 self._raised("propose", error)
         return NO_DRAFTS
 
+    def step(self, rows: StepRows, vocab_size: int) -> tuple[Ids, Ids]:
+        """See StepProposer, which any Proposer becomes here; drafts of each row as those of `propose`."""
+        slots = rows.slots.tolist()
+        if self._whole is None or not self._open.issuperset(slots):
+            return self._one_by_one(rows, vocab_size)
+        try:
+            told = rows._replace(most=_read_only(rows.most))
+            counts, ids = map(np.asarray, self._whole.step(told))
+            if (fault := _step_fault(counts, ids, rows.most)) is None:
+                return self._of_vocabulary(counts.astype(np.int32), ids, vocab_size)
+            self._count(fault, "step")
+        except Exception as error:  # noqa: BLE001 - as in open
+            # Nobody knows which rows it has followed.
+            self._open.difference_update(slots)
+            self._raised("step", error)
+        return np.zeros(len(slots), np.int32), NO_DRAFTS
+
+    def _one_by_one(self, rows: StepRows, vocab_size: int) -> tuple[Ids, Ids]:
+        slots, generations, most = (c.tolist() for c in (rows.slots, rows.generations, rows.most))
+        parts = rows.parts()
+        for slot, generation, part in zip(slots, generations, parts, strict=True):
+            if len(part):
+                self.accepted(slot, generation, part)
+        found = [
+            self.propose(slot, generation, wanted, vocab_size) if wanted else NO_DRAFTS
+            for slot, generation, wanted in zip(slots, generations, most, strict=True)
+        ]
+        counts = np.array([len(ids) for ids in found], np.int32)
+        return counts, np.concatenate([NO_DRAFTS, *found])
+
+    def _of_vocabulary(
+        self, counts: Ids, ids: np.ndarray[Any, Any], vocab_size: int
+    ) -> tuple[Ids, Ids]:
+        """Without the rows that have drafts of no vocabulary."""
+        amiss = (ids < 0) | (ids >= vocab_size)
+        if not amiss.any():
+            return counts, ids.astype(np.int32)
+        row = np.repeat(np.arange(len(counts)), counts)
+        bad = np.zeros(len(counts), np.bool_)
+        bad[row[amiss]] = True
+        for _ in range(int(bad.sum())):
+            self._count("not_in_vocabulary", "step")
+        return np.where(bad, np.int32(0), counts), ids[~bad[row]].astype(np.int32)
+
     def _raised(self, method: str, error: Exception) -> None:
         self._count("raised", f"{method}: {type(error).__name__}: {error}")
 
@@ -93,3 +138,14 @@ def _fault(ids: np.ndarray[Any, Any], max_drafts: int, vocab_size: int) -> str |
     if any(not 0 <= token < vocab_size for token in ids.tolist()):
         return "not_in_vocabulary"
     return None
+
+
+def _step_fault(counts: np.ndarray[Any, Any], ids: np.ndarray[Any, Any], most: Ids) -> str | None:
+    """What is wrong with the drafts of a step, None when nothing is."""
+    if counts.shape != most.shape or ids.ndim != 1:
+        return "not_ids"
+    if any(array.size and array.dtype.kind not in "iu" for array in (counts, ids)):
+        return "not_ids"
+    if (counts < 0).any() or counts.sum() != ids.size:
+        return "not_ids"
+    return "too_many" if (counts > most).any() else None

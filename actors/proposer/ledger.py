@@ -121,6 +121,18 @@ class Ledger:
         known.length += len(news)
         return news if len(news) else None
 
+    def goes_on(self, slot: int, generation: int, step: int, start: int, count: int) -> bool:
+        """As `accepts`, without an object, for a row of this epoch that may be as expected: all its tokens
+        are news of the request in its slot. False, and nothing has changed, when it is not.
+        """
+        known = self._open.get(slot)
+        if known is None or known.generation != generation or known.length != start:
+            return False
+        if step < known.step or not count:
+            return False
+        known.length = start + count
+        return True
+
     def _keep(self, row: Accept) -> None:
         """Remember tokens whose request is not open yet, as one run without gaps."""
         before = self._early.get(row.slot)

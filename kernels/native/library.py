@@ -125,6 +125,13 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "native_cache_bytes": (c_uint64, (c_void_p,)),
     "native_probe_read": (c_int32, (c_char_p, c_int32, c_uint64, c_int32, POINTER(c_double))),
     "native_probe_multiply": (c_double, (c_char_p, c_int32, c_int32, c_uint64)),
+    "native_lookup_ngram": (c_void_p, (c_int64, c_int64)),
+    "native_lookup_suffix": (c_void_p, (c_int64, c_int64, c_double)),
+    "native_lookup_destroy": (None, (c_void_p,)),
+    "native_lookup_open": (c_int32, (c_void_p, c_int32, c_char_p, c_int32, c_void_p, c_int32)),
+    "native_lookup_close": (c_int32, (c_void_p, c_int32)),
+    "native_lookup_step": (c_int32, (c_void_p, c_int32, *(c_void_p,) * 6)),
+    "native_lookup_bytes": (c_uint64, (c_void_p,)),
     "native_op_linear": (
         c_int32,
         (c_char_p, *(c_int32,) * 5, _Bytes, c_int32, _Floats, _Floats),

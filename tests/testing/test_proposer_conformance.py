@@ -9,7 +9,8 @@ import pytest
 from proposer_scene import Recorder
 
 from optimist.actors.config import ProposerConfig
-from optimist.actors.proposer.base import Ids, Proposer
+from optimist.actors.proposer.base import Ids, Proposer, StepRows
+from optimist.actors.proposer.native import NativeNgram, NativeSuffix
 from optimist.actors.proposer.ngram import NgramProposer
 from optimist.actors.proposer.suffix import SuffixProposer
 from optimist.testing.proposer_conformance import (
@@ -24,14 +25,16 @@ CONFIG = ProposerConfig()
 LOOSE = ProposerConfig(ngram_min=1, suffix_probability=0.01)
 
 
-@pytest.mark.parametrize("kind", [NgramProposer, SuffixProposer, Recorder])
+@pytest.mark.parametrize(
+    "kind", [NgramProposer, SuffixProposer, NativeNgram, NativeSuffix, Recorder]
+)
 @pytest.mark.parametrize("config", [CONFIG, LOOSE], ids=["default", "loose"])
 def test_ours_keep_their_promises_alone(kind: type[Proposer], config: ProposerConfig) -> None:
     for seed in range(12):
         check_alone(kind, config, seed)
 
 
-@pytest.mark.parametrize("kind", [NgramProposer, SuffixProposer])
+@pytest.mark.parametrize("kind", [NgramProposer, SuffixProposer, NativeNgram, NativeSuffix])
 def test_ours_keep_their_promises_in_an_engine(kind: type[Proposer]) -> None:
     check_drafting(kind, LOOSE, simulations=12)
 
@@ -77,6 +80,14 @@ class Writes(Recorder):
         token_ids[0] = 9
 
 
+class Hurries(NativeNgram):
+    """Takes a step for less than its rows."""
+
+    def step(self, rows: StepRows) -> tuple[Ids, Ids]:
+        counts, _ = super().step(rows)
+        return np.zeros_like(counts), np.zeros(0, np.int32)
+
+
 @pytest.mark.parametrize(
     ("kind", "problem"),
     [
@@ -84,6 +95,7 @@ class Writes(Recorder):
         (Draws, "does it draw without a seed"),
         (Crashes, "raised 1 times"),
         (Babbles, "too_many 1 times"),
+        (Hurries, "take steps unlike slots"),
         (Writes, "raised 1 times|changed an array"),
     ],
 )

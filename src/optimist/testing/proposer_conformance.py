@@ -5,9 +5,9 @@
 
 First the class alone is led through afternoons drawn from seeds: requests of every length come into
 slots, go on and leave, and drafts are asked for at any time. It must raise nothing, answer in form,
-never change or keep the arrays it is shown, and always answer the same to the same afternoon. Then it
-drafts for our scheduler and worker on the integer model: MATRIX and simulated afternoons, in which it
-dies too. Whatever it drafts, every request must get the tokens of ORACLE.
+never change or keep the arrays it is shown, and always answer the same to the same afternoon, whether
+it is told slot by slot or, a StepProposer, step by step. Then it for our scheduler and worker on the integer model: MATRIX and simulated afternoons, in which it dies
+too. Whatever it drafts, every request must get the tokens of ORACLE.
 
 From a shell: `python -m optimist.testing.proposer_conformance module:Class`.
 """
@@ -24,8 +24,8 @@ import numpy as np
 
 from optimist.actors.config import ProposerConfig
 from optimist.actors.proposer.actor import ProposerActor
-from optimist.actors.proposer.base import Ids, Proposer
-from optimist.actors.proposer.factory import proposer_class
+from optimist.actors.proposer.base import Ids, Proposer, StepRows
+from optimist.actors.proposer.factory import make_proposer
 from optimist.actors.proposer.guard import Guard
 from optimist.actors.proposer.options import written_options
 from optimist.messages.errors import ConfigError
@@ -70,12 +70,12 @@ def check_proposer(
 
 def check_alone(make: Make, config: ProposerConfig, seed: int) -> None:
     """One afternoon of the class alone. Raises ProposerFailed."""
-    first, second = (_afternoon(make, config, seed, worthless) for worthless in (1, 2))
+    first, second = (_afternoon(make, config, seed, *how) for how in ((1, False), (2, True)))
     if first != second:
         at = next(i for i, (a, b) in enumerate(zip(first, second, strict=True)) if a != b)
         raise ProposerFailed(
             f"seed {seed}: answer {at} was {first[at]} and then, to the same afternoon, {second[at]}; "
-            f"does it draw without a seed, or keep an array that it was shown?"
+            f"does it draw without a seed, keep an array that it was shown, or take steps unlike slots?"
         )
 
 
@@ -129,8 +129,13 @@ class _Loan:
         self._shown.clear()
 
 
-def _afternoon(make: Make, config: ProposerConfig, seed: int, worthless: int) -> list[list[int]]:
-    """Everything that it drafted. worthless: what is left of arrays; the answers must not tell."""
+def _afternoon(
+    make: Make, config: ProposerConfig, seed: int, worthless: int, whole: bool
+) -> list[list[int]]:
+    """Everything that it drafted. worthless: what is left of arrays; the answers must not tell.
+
+    whole: it is told of all rows of a step in one call, where it can be.
+    """
     rng, answers = random.Random(seed), list[list[int]]()
     guard, loan = Guard(make(config)), _Loan(worthless)
     kinds = rng.choice((1, 2, 5, VOCAB))
@@ -144,14 +149,40 @@ def _afternoon(make: Make, config: ProposerConfig, seed: int, worthless: int) ->
         elif rng.random() < 0.1:
             guard.close(slot, open_slots.pop(slot))
         else:
-            known = open_slots[slot]
-            guard.accepted(slot, known, loan.show(tokens or [rng.randrange(kinds)]))
-            most = rng.choice((1, 2, 3, 16))
-            answers.append(guard.propose(slot, known, most, VOCAB).tolist())
+            others = {other: [rng.randrange(kinds)] for other in open_slots if rng.random() < 0.5}
+            texts = others | {slot: tokens or [rng.randrange(kinds)]}
+            rows = _rows(loan, open_slots, texts, [rng.choice((0, 1, 2, 3, 16)) for _ in texts])
+            answers += (_in_one if whole else _in_turn)(guard, rows)
         loan.spoil(seed)
         if guard.faults:
             raise ProposerFailed(f"seed {seed}, call {generation}: {_said(dict(guard.faults))}")
     return answers
+
+
+def _rows(
+    loan: _Loan, generations: dict[int, int], texts: dict[int, list[int]], most: list[int]
+) -> StepRows:
+    columns = (
+        list(texts),
+        [generations[slot] for slot in texts],
+        [len(text) for text in texts.values()],
+        most,
+        [token for text in texts.values() for token in text],
+    )
+    return StepRows(*map(loan.show, columns))
+
+
+def _in_turn(guard: Guard, rows: StepRows) -> list[list[int]]:
+    slots, generations, most = (c.tolist() for c in (rows.slots, rows.generations, rows.most))
+    for slot, generation, part in zip(slots, generations, rows.parts(), strict=True):
+        guard.accepted(slot, generation, part)
+    asked = zip(slots, generations, most, strict=True)
+    return [guard.propose(*row, VOCAB).tolist() if row[2] else [] for row in asked]
+
+
+def _in_one(guard: Guard, rows: StepRows) -> list[list[int]]:
+    counts, ids = guard.step(rows, VOCAB)
+    return [part.tolist() for part in rows._replace(counts=counts, token_ids=ids).parts()]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -168,10 +199,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=200, help="afternoons (default: 200)")
     chosen = parser.parse_args(arguments)
     try:
-        kind = proposer_class(chosen.proposer)
         options = written_options(chosen.proposer, chosen.proposer_option)
         config = ProposerConfig(proposer=chosen.proposer, **options)
-        check_proposer(kind, config, seeds=chosen.seeds, simulations=chosen.seeds)
+        check_proposer(make_proposer, config, seeds=chosen.seeds, simulations=chosen.seeds)
     except (AssertionError, ConfigError) as failure:
         print(failure, file=sys.stderr)
         return 1

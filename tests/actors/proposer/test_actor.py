@@ -159,6 +159,7 @@ def test_tokens_that_an_open_holds_already_are_not_told_twice(recorded: Scene) -
     recorded.open(0, [1, 2, 5, 6], step=7)
     recorded.accept(6, {0: (3, [6])})
     recorded.accept(7, {0: (4, [8])})
+    recorded.drafts()
     assert recorded.kept.slots == {0: [1, 2, 5, 6, 8]}
 
 
@@ -168,6 +169,7 @@ def test_the_next_request_in_a_slot_hears_nothing_of_the_one_before(recorded: Sc
     recorded.open(0, [8], step=5)
     recorded.accept(4, {0: (1, [3])})
     recorded.accept(5, {0: (1, [9])})
+    recorded.drafts()
     assert recorded.kept.slots == {0: [8, 9]}
 
 
@@ -181,6 +183,26 @@ def test_a_new_epoch_closes_every_slot_of_the_old_one(recorded: Scene) -> None:
     assert recorded.actor.statistics().ignored == {"epoch": 1}
     recorded.accept(0, {1: (2, [5])}, generation=2, epoch=4)
     assert recorded.drafts() == [(0, {1: [5] * 3})]
+
+
+def test_rows_that_are_no_news_leave_the_others_of_their_step_alone(recorded: Scene) -> None:
+    for slot in range(4):
+        recorded.open(slot, [slot, slot])
+    recorded.close(3)
+    recorded.accept(0, {0: (2, [5]), 1: (4, [6]), 2: (1, [2, 8, 9]), 3: (2, [7])})
+    assert recorded.drafts() == [(0, {0: [5] * 3, 2: [9] * 3})]
+    assert recorded.kept.slots == {0: [0, 0, 5], 1: [1, 1], 2: [2, 2, 8, 9]}
+    assert recorded.asked() == 1
+
+
+def test_what_a_step_tells_counts_before_the_close_behind_it(recorded: Scene) -> None:
+    made = scene(SuffixProposer(ProposerConfig(proposer="suffix")))
+    made.open(0, [1, 2, 3])
+    made.accept(0, {0: (3, [4, 5])})
+    made.close(0)
+    made.open(1, [1, 2, 3])
+    made.accept(1, {1: (3, [4])})
+    assert made.drafts() == [(1, {1: [5]})]
 
 
 def test_statistics_count_rows_and_drafts(recorded: Scene) -> None:

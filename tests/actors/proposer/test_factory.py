@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from optimist.actors.config import ProposerConfig
+from optimist.actors.proposer import factory
 from optimist.actors.proposer.factory import make_proposer, proposer_class
 from optimist.actors.proposer.kinds import kind_of
+from optimist.actors.proposer.native import NativeNgram, NativeSuffix
 from optimist.actors.proposer.ngram import NgramProposer
 from optimist.actors.proposer.suffix import SuffixProposer
 from optimist.messages.errors import ConfigError
@@ -42,7 +44,13 @@ def test_a_path_needs_both_its_parts(name: str) -> None:
         kind_of(name)
 
 
-def test_ours_are_made_by_name() -> None:
+def test_ours_are_made_by_name_and_are_native_where_the_library_is_there() -> None:
+    assert isinstance(make_proposer(ProposerConfig(proposer="ngram")), NativeNgram)
+    assert isinstance(make_proposer(ProposerConfig(proposer="suffix")), NativeSuffix)
+
+
+def test_without_the_library_ours_are_made_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(factory, "missing", lambda: "it was not built")
     assert isinstance(make_proposer(ProposerConfig(proposer="ngram")), NgramProposer)
     assert isinstance(make_proposer(ProposerConfig(proposer="suffix")), SuffixProposer)
 

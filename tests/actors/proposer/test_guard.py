@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from proposer_scene import VOCAB, Recorder, scene
+from proposer_scene import VOCAB, Recorder, Scene, scene
 
 from optimist.actors.config import ProposerConfig
-from optimist.actors.proposer.base import Ids
+from optimist.actors.proposer.base import Ids, StepProposer, StepRows
 
 
 class Lying(Recorder):
@@ -157,3 +157,82 @@ def test_the_first_fault_of_a_kind_is_logged_with_its_cause(
             made.drafts()
     assert len(caplog.records) == 1
     assert "Failing.propose: ZeroDivisionError: planted in propose" in caplog.text
+
+
+class Hasty(Recorder, StepProposer):
+    """Takes steps in one call, and answers what it is told to, or raises it."""
+
+    answer: Any = None
+
+    def step(self, rows: StepRows) -> tuple[Ids, Ids]:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        for slot, part in zip(rows.slots.tolist(), rows.parts(), strict=True):
+            self.slots[slot] += part.tolist()
+        answer: tuple[Ids, Ids] = self.answer
+        return answer
+
+
+def hasty(answer: Any) -> Scene:
+    """Two requests, of which a step was told."""
+    kept = Hasty(ProposerConfig())
+    made, kept.answer = scene(kept), answer
+    for slot in range(2):
+        made.open(slot, [slot])
+    made.accept(0, {0: (1, [5]), 1: (1, [6])})
+    return made
+
+
+def test_the_drafts_of_a_whole_step_reach_their_rows() -> None:
+    made = hasty(([0, 2], np.array([7, 8], np.uint8)))
+    assert made.drafts() == [(0, {1: [7, 8]})]
+    assert made.kept.slots == {0: [0, 5], 1: [1, 6]} and made.kept.asked == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "fault"),
+    [
+        (([4, 0], [1, 2, 3, 4]), "too_many"),
+        (([1], [1]), "not_ids"),
+        (([1, 1], [1]), "not_ids"),
+        (([-1, 1], []), "not_ids"),
+        (([1, 1], [[1, 2]]), "not_ids"),
+        (([1, 1], [1.0, 2.0]), "not_ids"),
+        (([0.5, 0.5], [1]), "not_ids"),
+        (None, "raised"),
+        (([1, 1], [1, 2], [3]), "raised"),
+    ],
+    ids=str,
+)
+def test_a_wrong_answer_to_a_step_costs_the_drafts_of_the_step(answer: Any, fault: str) -> None:
+    made = hasty(answer)
+    assert made.drafts() == [(0, {})]
+    assert made.actor.statistics().faults == {fault: 1}
+
+
+def test_a_row_with_drafts_of_no_vocabulary_costs_its_own_alone() -> None:
+    made = hasty(([2, 1], [1, VOCAB, 3]))
+    assert made.drafts() == [(0, {1: [3]})]
+    assert made.actor.statistics().faults == {"not_in_vocabulary": 1}
+    made.kept.answer = ([1, 2], [1, -1, 3])
+    made.accept(1, {0: (2, [5]), 1: (2, [6])})
+    assert made.drafts() == [(1, {0: [1]})]
+
+
+def test_a_step_that_raises_costs_its_rows_their_drafts_until_they_are_opened_again() -> None:
+    made = hasty(ZeroDivisionError("planted"))
+    made.open(2, [3])
+    assert made.drafts() == [(0, {})]
+    made.kept.answer = ([2], [8, 9])
+    made.accept(1, {0: (2, [5]), 2: (1, [6])})
+    # Row by row, since of some nobody knows what it has followed.
+    assert made.drafts() == [(1, {2: [6] * 3})]
+    assert made.actor.statistics().faults == {"raised": 1}
+    made.accept(2, {2: (2, [7])})
+    assert made.drafts() == [(2, {2: [8, 9]})]
+    made.close(0)
+    # Of the end of a request that it failed to follow it is not told.
+    del made.kept.slots[0]
+    made.open(0, [4], step=3, generation=2)
+    made.accept(3, {0: (1, [5])}, generation=2)
+    assert made.drafts() == [(3, {0: [8, 9]})]
