@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from types import GenericAlias
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -14,6 +16,10 @@ MAX_CLIENT_BYTES = 4 * 2**20
 MAX_CLIENT_DEPTH = 8
 
 M = TypeVar("M", bound=Message)
+T = TypeVar("T")
+
+_BUNDLE = b"\xdd"
+"""an array with four bytes of length: a message is a map and never begins like this"""
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -24,6 +30,13 @@ def encode(message: Message) -> bytes:
         return _encoder.encode(message)
     except (TypeError, ValueError, OverflowError) as error:
         raise MessageError(f"{type(message).__name__}: {error}") from error
+
+
+def bundle(frames: Sequence[bytes]) -> bytes:
+    """Messages that were encoded, at least one, as one frame for `Codec.decode_all`."""
+    if len(frames) == 1:
+        return frames[0]
+    return b"".join((_BUNDLE, len(frames).to_bytes(4, "big"), *frames))
 
 
 class Codec(Generic[M]):
@@ -50,18 +63,34 @@ class Codec(Generic[M]):
         for kind in accepts[1:]:
             union = union | kind
         self._decoder: msgspec.msgpack.Decoder[M] = msgspec.msgpack.Decoder(union)
+        self._several: msgspec.msgpack.Decoder[list[M]] = msgspec.msgpack.Decoder(
+            GenericAlias(list, (union,))
+        )
 
     def decode(self, frame: bytes | bytearray | memoryview) -> M:
         """The message in a frame. Raises MessageError naming what was expected, what came and where.
 
         Raises InvalidRequest, naming the field, for sampling parameters that are out of range.
         """
+        return self._read(self._decoder, frame)
+
+    def decode_all(self, frame: bytes) -> list[M]:
+        """The messages in a frame, one or those of a `bundle`. Raises as `decode` does, for all of them."""
+        if not frame.startswith(_BUNDLE):
+            return [self._read(self._decoder, frame)]
+        if messages := self._read(self._several, frame):
+            return messages
+        raise MessageError("frame: expected a message, got a bundle of none")
+
+    def _read(
+        self, decoder: msgspec.msgpack.Decoder[T], frame: bytes | bytearray | memoryview
+    ) -> T:
         if len(frame) > self.max_bytes:
             raise MessageError(f"frame: expected at most {self.max_bytes} bytes, got {len(frame)}")
         if self.max_depth is not None:
             check_depth(frame, self.max_depth)
         try:
-            return self._decoder.decode(frame)
+            return decoder.decode(frame)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise MessageError(str(error)) from error
 

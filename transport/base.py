@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 CAPACITY = 65_536
@@ -27,6 +27,23 @@ class Ref(Protocol[M_contra]):
     def send(self, message: M_contra, /) -> None:
         """Hand the message over. Raises MailboxFull beyond the credit, MessageError for a wrong type."""
         ...
+
+
+class Bundling(ABC, Generic[M]):
+    """What a Ref is besides where a frame has room for several messages: one costs little more than another."""
+
+    @abstractmethod
+    def send_all(self, messages: Sequence[M], /) -> None:
+        """Hand messages over in order, see `send` of a Ref."""
+
+
+def send_all(ref: Ref[M], messages: Sequence[M]) -> None:
+    """Hand over, in order, what one turn has made for one receiver. Raises as `send` of a Ref does."""
+    if isinstance(ref, Bundling):
+        ref.send_all(messages)
+        return
+    for message in messages:
+        ref.send(message)
 
 
 class InboxStatistics(NamedTuple):

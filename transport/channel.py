@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import zmq
 
 from optimist.messages.base import ActorMessage
-from optimist.messages.codec import MAX_ACTOR_BYTES, Codec, encode
+from optimist.messages.codec import MAX_ACTOR_BYTES, Codec, bundle, encode
 from optimist.messages.errors import ConfigError, MailboxFull, MessageError, OptimistError
-from optimist.transport.base import CAPACITY, EndOfInbox, Inbox, InboxStatistics
+from optimist.transport.base import CAPACITY, Bundling, EndOfInbox, Inbox, InboxStatistics
 from optimist.transport.endpoints import (
     CurveKeys,
     check_bind,
@@ -29,6 +30,8 @@ M = TypeVar("M", bound=ActorMessage)
 RECONNECT_MS = 10
 BAD_FRAMES_AT_ONCE = 64
 DRAIN_EVERY = 64
+BUNDLE_BYTES = 5
+"""of a frame with several messages, beside theirs"""
 
 
 def ignore(error: OptimistError) -> None:
@@ -66,6 +69,8 @@ class PullInbox(Inbox[M]):
         self._links = links
         self._owner = Owner(f"inbox at {endpoint}")
         self._received = 0
+        self._there: deque[M] = deque()
+        """messages that came in one frame with the last one that was received"""
         self._closed = False
         with links.making(zmq.PULL, self.close) as self._socket:
             self._socket.rcvhwm = capacity
@@ -83,6 +88,9 @@ class PullInbox(Inbox[M]):
     def receive_nowait(self) -> M | None:
         self._owner.check()
         for _ in range(BAD_FRAMES_AT_ONCE):
+            if self._there:
+                self._received += 1
+                return self._there.popleft()
             # Asked first: that there is nothing is the usual end, and an exception costs far more.
             if not self.readable:
                 return None
@@ -91,23 +99,20 @@ class PullInbox(Inbox[M]):
             except zmq.Again:
                 return None
             try:
-                message = self._decode(frame)
+                self._there.extend(self._decode(frame))
             except OptimistError as error:
                 self.dropped += 1
                 self._report(error)
-                continue
-            self._received += 1
-            return message
         return None
 
-    def _decode(self, frame: bytes) -> M:
+    def _decode(self, frame: bytes) -> list[M]:
         extra = 0
         while self._socket.getsockopt(zmq.RCVMORE):
             self._socket.recv(zmq.DONTWAIT)
             extra += 1
         if extra:
             raise MessageError(f"message: expected one frame, got {extra + 1}")
-        return self._codec.decode(frame)
+        return self._codec.decode_all(frame)
 
     @property
     def closed(self) -> bool:
@@ -116,7 +121,9 @@ class PullInbox(Inbox[M]):
 
     @property
     def readable(self) -> bool:
-        """Whether a frame is there, good or bad."""
+        """Whether a message is there, or a frame, good or bad."""
+        if self._there:
+            return True
         if self._closed or self.waker.silent:
             return False
         if not self.waker.readable():
@@ -139,6 +146,7 @@ class PullInbox(Inbox[M]):
             return
         self._owner.check()
         self._closed = True
+        self._there.clear()
         self.waker.close()
         remove_file(self._endpoint)
         self._links.release(self._socket)
@@ -148,7 +156,7 @@ class PullInbox(Inbox[M]):
         return InboxStatistics(0, self._capacity, self._received, self.dropped)
 
 
-class PushRef(Generic[M]):
+class PushRef(Bundling[M]):
     """The address of an actor in another process: one connected PUSH socket.
 
     accepts: the message classes of the receiver; another class is refused with its name.
@@ -208,33 +216,57 @@ class PushRef(Generic[M]):
         Raises MessageError for a class that is not accepted or a message that is too long,
         MailboxFull when a living receiver does not read, WrongOwner in another thread or process.
         """
+        self.send_all((message,))
+
+    def send_all(self, messages: Sequence[M], /) -> None:
+        """The same for several, in as few frames as hold them. Of a bad one's, none is sent."""
         self._owner.check()
-        if type(message) not in self._accepts:
-            raise MessageError(
-                f"{self._endpoint}: does not accept {type(message).__name__}; "
-                f"accepts {', '.join(kind.__name__ for kind in self._accepts)}"
-            )
+        for message in messages:
+            if type(message) not in self._accepts:
+                raise MessageError(
+                    f"{self._endpoint}: does not accept {type(message).__name__}; "
+                    f"accepts {', '.join(kind.__name__ for kind in self._accepts)}"
+                )
         if self._closed:
-            self.lost += 1
+            self.lost += len(messages)
             return
-        self._sent += 1
-        if self._sent % DRAIN_EVERY == 0:
-            # Events that nobody takes would block the thread of ZeroMQ after a thousand restarts.
-            self.connected  # noqa: B018
+        for frames in self._shares([self._encoded(message) for message in messages]):
+            self._hand_over(frames, type(messages[0]).__name__)
+
+    def _encoded(self, message: M) -> bytes:
         frame = encode(message)
         if len(frame) > self._max_bytes:
             raise MessageError(
                 f"{type(message).__name__}: expected at most {self._max_bytes} bytes, "
                 f"got {len(frame)}"
             )
-        if send_now(self._socket, frame):
+        return frame
+
+    def _shares(self, frames: list[bytes]) -> Iterator[list[bytes]]:
+        """What goes together: as much as the receiver takes at once."""
+        share: list[bytes] = []
+        size = BUNDLE_BYTES
+        for frame in frames:
+            if share and size + len(frame) > self._max_bytes:
+                yield share
+                share, size = [], BUNDLE_BYTES
+            share.append(frame)
+            size += len(frame)
+        if share:
+            yield share
+
+    def _hand_over(self, frames: list[bytes], kind: str) -> None:
+        self._sent += 1
+        if self._sent % DRAIN_EVERY == 0:
+            # Events that nobody takes would block the thread of ZeroMQ after a thousand restarts.
+            self.connected  # noqa: B018
+        if send_now(self._socket, bundle(frames)):
             return
         if self.connected:
             raise MailboxFull(
-                f"{self._endpoint}: the receiver lives and does not read; "
-                f"no room for {type(message).__name__}"
+                f"{self._endpoint}: the receiver lives and does not read; no room for {kind}"
             )
-        self.lost += 1
+        self.lost += len(frames)
 
     def close(self) -> None:
         """Disconnect. What has not left is lost, and so is what is sent later. May be called twice."""

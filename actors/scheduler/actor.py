@@ -26,7 +26,7 @@ from optimist.messages.requests import (
     Tokens,
 )
 from optimist.messages.results import Capacity, StepResult
-from optimist.transport.base import Ref
+from optimist.transport.base import Ref, send_all
 
 SchedulerMessage = Admit | Cancel | Grant | StepResult | Capacity | Resync
 
@@ -143,5 +143,5 @@ class Scheduler(Actor[SchedulerMessage]):
                 self.core.counters.ignored["mailbox_full"] += 1
 
     def _tell(self, messages: list[News]) -> None:
-        for message in messages:
-            self._gateway.send(message)
+        if messages:
+            send_all(self._gateway, messages)
