@@ -52,10 +52,10 @@ def edges() -> tuple[list[tuple[str, str, str]], list[tuple[str, str]]]:
     orphans = []
     for actor in actors:
         known = {kind for _, kind, receiver in sent if receiver == actor.name}
-        for name in (kind.__name__ for kind in actor.accepts if kind.__name__ not in known):
+        for name in (kind.__name__ for kind in actor.accepts):
             if name in told:
                 sent.append(("supervisor", name, actor.name))
-            else:
+            elif name not in known:
                 orphans.append((name, actor.name))
     passed_on = {kind for actor in actors for kind in actor.accepts}
     sent += [("supervisor", kind.__name__, "child") for kind in TO_CHILD if kind not in passed_on]

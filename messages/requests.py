@@ -22,6 +22,7 @@ class Admit(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True,
     remembers, only within one salt. use_cache: False shares neither.
     stop_ids: end the request when chosen (the last token is delivered), [S].
     max_tokens: 0 for one that only wants the log-probabilities of its prompt.
+    strikes: worker deaths that it was in, as far as the gateway knows.
     """
 
     request: int
@@ -36,6 +37,7 @@ class Admit(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True,
     use_cache: bool = True
     credit: int
     trace: str = ""
+    strikes: int = 0
 
     def __post_init__(self) -> None:
         check_non_negative(
@@ -87,6 +89,20 @@ class Tokens(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def __post_init__(self) -> None:
         check_non_negative("Tokens", {"token_ids": self.token_ids})
+
+
+class Placed(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Scheduler to gateway, ahead of the first step that a request is in, and when it has to wait again.
+
+    So the gateway knows who was in a step when worker and scheduler die together. waits: it is in no step.
+    alone: nobody else is in one, until the next of these messages. strikes: worker deaths that it was in,
+    so that no later life of the scheduler counts from 0.
+    """
+
+    request: int
+    waits: bool = False
+    alone: bool = False
+    strikes: int = 0
 
 
 class Scored(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):

@@ -35,6 +35,7 @@ from optimist.messages.requests import (
     Admit,
     Cancel,
     Grant,
+    Placed,
     Retired,
     SchedulerStats,
     Scored,
@@ -46,9 +47,8 @@ RETRY_AFTER = 1.0
 LOOK_AROUND = 0.25
 """seconds after which a stream that became garbage is noticed at the latest"""
 
-GatewayInbox = (
-    Scored | Tokens | Retired | Resync | SchedulerStats | Fault | Restarted | Dropped | Drain
-)
+FromScheduler = Placed | Scored | Tokens | Retired | Resync | SchedulerStats
+GatewayInbox = FromScheduler | Fault | Restarted | Dropped | Drain
 
 
 class Gateway(Actor[GatewayInbox]):
@@ -60,6 +60,7 @@ class Gateway(Actor[GatewayInbox]):
 
     name: ClassVar[str] = "gateway"
     accepts: ClassVar[tuple[type[ActorMessage], ...]] = (
+        Placed,
         Scored,
         Tokens,
         Retired,
@@ -112,6 +113,7 @@ class Gateway(Actor[GatewayInbox]):
         self._pulse = Pulse(clock())
         self._preparing = 0
         self._scheduler_incarnation = 0
+        self._steps_lost = False
         self._draining = False
         self._end: Problem | None = None
 
@@ -186,9 +188,11 @@ class Gateway(Actor[GatewayInbox]):
     def receive(self, message: GatewayInbox) -> None:
         """Take one message. Those of a scheduler that has been replaced are ignored."""
         match message:
-            case Scored() | Tokens() | Retired() | SchedulerStats() if self._from_the_dead(message):
+            case Placed() | Scored() | Tokens() | Retired() | SchedulerStats() if (
+                self._from_the_dead(message)
+            ):
                 self.counts.stale += 1
-            case Scored() | Tokens() | Retired():
+            case Placed() | Scored() | Tokens() | Retired():
                 if self._arrivals.take(message):
                     self._pulse.beat(self._clock())
             case SchedulerStats():
@@ -263,11 +267,17 @@ class Gateway(Actor[GatewayInbox]):
             self.counts.stale += 1
             return
         self._scheduler_incarnation = resync.incarnation
+        lost, self._steps_lost = self._steps_lost, False
         for entry in self._roster:
+            if lost and self._arrivals.in_a_step(entry):
+                entry.strikes += 1
             self._outbox.readmit(entry)
+        self._arrivals.restarted()
 
     def _on_fault(self, fault: Fault) -> None:
         self._pulse.fault(fault.actor, fault.reason)
+        # Where only one of them is lost, the scheduler counts: it knows which steps had not settled.
+        self._steps_lost |= self._pulse.lost("worker") and self._pulse.lost("scheduler")
         if fault.final:
             self.end(EngineBroken(f"{fault.actor} was lost for good: {fault.reason}"))
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from optimist.actors.gateway.health import Counts
+from optimist.actors.gateway.journal import Entry
 from optimist.actors.gateway.outbox import Outbox
 from optimist.actors.gateway.roster import Roster
 from optimist.messages.errors import Problem
-from optimist.messages.requests import Retired, Scored, Tokens
+from optimist.messages.requests import Placed, Retired, Scored, Tokens
 
 
 class Arrivals:
@@ -16,13 +17,19 @@ class Arrivals:
         self._roster = roster
         self._outbox = outbox
         self._counts = counts
+        self._alone: int | None = None
 
-    def take(self, message: Scored | Tokens | Retired) -> bool:
+    def take(self, message: Placed | Scored | Tokens | Retired) -> bool:
         """Whether a request has got on."""
+        if isinstance(message, Placed):
+            self._alone = message.request if message.alone else None
         if message.request not in self._roster:
             self._counts.stale += 1
             return False
         match message:
+            case Placed():
+                self._roster[message.request][0].entry.place(message)
+                return False
             case Scored():
                 return self._scored(message)
             case Tokens():
@@ -30,6 +37,15 @@ class Arrivals:
             case Retired():
                 self._roster.retired(message.request, message.problem)
                 return False
+
+    def in_a_step(self, entry: Entry) -> bool:
+        """Whether a request is in a step of the present scheduler, as far as that has told."""
+        alone = self._alone in (None, entry.request)
+        return entry.placed and entry.busy and alone
+
+    def restarted(self) -> None:
+        """Another scheduler knows of no steps."""
+        self._alone = None
 
     def _tokens(self, tokens: Tokens) -> bool:
         continuation, feed = self._roster[tokens.request]

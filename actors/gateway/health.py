@@ -57,6 +57,10 @@ class Pulse:
         if actor not in SPEED_ONLY:
             self._lost[actor] = reason
 
+    def lost(self, actor: str) -> bool:
+        """Whether this actor is lost at the moment."""
+        return actor in self._lost
+
     def restarted(self, actor: str, now: float) -> None:
         """It is back, and has a moment to show it."""
         self._lost.pop(actor, None)

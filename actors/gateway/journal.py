@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from optimist.messages.base import column, ints, size
-from optimist.messages.requests import Admit, Scored, Tokens
+from optimist.messages.requests import Admit, Placed, Scored, Tokens
 
 
 class Entry:
@@ -13,7 +13,8 @@ class Entry:
 
     Counts of tokens, each at most the next: taken (by the consumer), len(delivered), allowed (that
     the scheduler may have sent). scored: prompt tokens whose log-probabilities have come, the first,
-    which has none, included. admissions: how often it has been admitted.
+    which has none, included. admissions: how often it has been admitted. placed: it is in steps of the
+    present scheduler. strikes: worker deaths that it was in.
     """
 
     def __init__(self, like: Admit, request: int, seed: int) -> None:
@@ -26,6 +27,8 @@ class Entry:
         self.cached_len = 0
         self.allowed = 0
         self.admissions = 0
+        self.placed = False
+        self.strikes = 0
 
     @property
     def request(self) -> int:
@@ -61,6 +64,7 @@ class Entry:
     def admit(self, incarnation: int) -> Admit:
         """The message that admits it, behind what has been delivered, with the credit that is left."""
         self.admissions += 1
+        self.placed = False
         self.allowed = max(self._wanted(), len(self.delivered))
         sampling = self._first.sampling
         if not self.unscored:
@@ -71,7 +75,13 @@ class Entry:
             sampling=sampling,
             emitted_ids=column(self.delivered),
             credit=self.allowed - len(self.delivered),
+            strikes=self.strikes,
         )
+
+    def place(self, placed: Placed) -> None:
+        """The scheduler has put it into a step, or lets it wait."""
+        self.placed = not placed.waits
+        self.strikes = max(self.strikes, placed.strikes)
 
     def repeated(self, tokens: Tokens) -> int | None:
         """How many leading tokens of the message are known already; None when some are missing."""

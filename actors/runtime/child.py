@@ -36,6 +36,7 @@ from optimist.messages.control import (
     Stop,
 )
 from optimist.messages.errors import EngineEnded, OptimistError
+from optimist.messages.requests import Placed
 from optimist.transport.base import EndOfInbox
 from optimist.transport.descriptors import allow_open_files
 from optimist.transport.links import Links
@@ -108,7 +109,7 @@ class _Cell:
         self._life = start.life
         sys.path.extend(path for path in start.path if path not in sys.path)
         with Links() as links:
-            outside = Outside(links, Path(start.directory))
+            outside = Outside(links, Path(start.directory), self._line.send)
             host = Host(start.actors, self._begin(start, self._line.send), outside)
             async with anyio.create_task_group() as group:
                 group.start_soon(self._beat, host)
@@ -145,7 +146,7 @@ class _Cell:
                     self._asked = True
                     for actor in reversed(actors):
                         host.end(actor)
-                case (Fault() | Restarted() | Dropped() | Drain()) as message:
+                case (Fault() | Restarted() | Dropped() | Drain() | Placed()) as message:
                     host.tell("gateway", message)
                     if concerns_worker(message):
                         host.tell("worker", message)

@@ -27,6 +27,7 @@ from optimist.messages.control import (
     Stop,
 )
 from optimist.messages.errors import MessageError
+from optimist.messages.requests import Placed
 from optimist.transport.base import EndOfInbox
 
 _REAP_SECONDS = 5.0
@@ -110,14 +111,14 @@ class ProcessChild:
     """The actors of a cell in a process of their own. details: what they told when they were ready.
 
     drained: set when its gateway has finished what it had, after Drain.
-    on_dropped: told of frames on its sockets that were no messages.
+    on_news: told of what is for the gateway.
     """
 
     def __init__(self, cell: Cell, orders: Orders) -> None:
         self.name, self.actors = cell
         self.details: dict[str, str] = {}
         self.drained = anyio.Event()
-        self.on_dropped: Callable[[Dropped], None] = lambda dropped: None
+        self.on_news: Callable[[Dropped | Placed], None] = lambda message: None
         self._orders = orders
         self._life: _ProcessLife | None = None
 
@@ -240,7 +241,9 @@ class _ProcessLife:
             case Beat():
                 for actor, frames in message.dropped.items():
                     dropped = Dropped(incarnation=0, actor=actor, frames=frames)
-                    self._child.on_dropped(dropped)
+                    self._child.on_news(dropped)
+            case Placed():
+                self._child.on_news(message)
             case Drained():
                 self._child.drained.set()
             case Fault():
@@ -259,8 +262,8 @@ class _ProcessLife:
     def _last_messages(self) -> None:
         try:
             while (message := self.process.line.receive_nowait()) is not None:
-                if isinstance(message, Fault):
-                    self._fault = message
+                if isinstance(message, Fault | Placed):
+                    self._take(message)
         except MessageError:
             return
 

@@ -29,10 +29,14 @@ Build = Callable[[str, int, "Refs"], Awaitable[AnyActor]]
 
 
 class Outside(NamedTuple):
-    """Where actors of other processes are met: sockets in this directory, made from these links."""
+    """Where actors of other processes are met: sockets in this directory, made from these links.
+
+    line: sends to the gateway so that it arrives even if this process ends at once, where there is such a way.
+    """
 
     links: Links
     directory: Path
+    line: Callable[[ActorMessage], None] | None = None
 
 
 class Host:
@@ -96,7 +100,7 @@ class Host:
     def _open(self, name: str, accepts: tuple[type[ActorMessage], ...]) -> AnyInbox:
         if self.outside is None:
             return Mailbox(accepts, name=name)
-        links, directory = self.outside
+        links, directory, _ = self.outside
         report = DroppedFrames(name, lambda: self._drop(name))
         remote = PullInbox(links, ipc(directory, name), accepts, report=report)
         return JointInbox(remote, accepts, name=name)
@@ -126,16 +130,33 @@ class Refs:
             return HostRef(self._host, receiver)
         if self._host.outside is None:
             raise ConfigError(f"{sender.name}: no actor {receiver!r} to send to")
-        links, directory = self._host.outside
+        links, directory, _ = self._host.outside
         kinds = tuple(kind for name, kind in sender.emits if name == receiver)
         ref: PushRef[Any] = PushRef(links, ipc(directory, receiver), kinds)
         self._open.append(ref)
         return ref
 
+    def outliving(self, sender: type[AnyActor], receiver: str) -> Ref[Any]:
+        """The same, but what is sent arrives even if this process ends at once, where that can be."""
+        outside = self._host.outside
+        if receiver in self._host.here or outside is None or outside.line is None:
+            return self.to(sender, receiver)
+        return LineRef(outside.line)
+
     def close(self) -> None:
         """Disconnect all of them."""
         while self._open:
             self._open.pop().close()
+
+
+class LineRef(NamedTuple):
+    """An address that is reached over the life-line."""
+
+    line: Callable[[ActorMessage], None]
+
+    def send(self, message: ActorMessage, /) -> None:
+        """Hand the message to the system, which keeps it when this process ends; see Ref."""
+        self.line(message)
 
 
 class HostRef:

@@ -21,12 +21,13 @@ from optimist.messages.control import (
     Stop,
 )
 from optimist.messages.errors import MailboxFull
+from optimist.messages.requests import Placed
 from optimist.transport.wire import Wire
 
-FromChild = Hello | Ready | Progress | Beat | Drained | Fault
-FROM_CHILD: tuple[type[FromChild], ...] = (Hello, Ready, Progress, Beat, Drained, Fault)
-ToChild = Start | Stop | Drain | Dropped | Fault | Restarted
-TO_CHILD: tuple[type[ToChild], ...] = (Start, Stop, Drain, Dropped, Fault, Restarted)
+FromChild = Hello | Ready | Progress | Beat | Drained | Placed | Fault
+FROM_CHILD: tuple[type[FromChild], ...] = (Hello, Ready, Progress, Beat, Drained, Placed, Fault)
+ToChild = Start | Stop | Drain | Dropped | Placed | Fault | Restarted
+TO_CHILD: tuple[type[ToChild], ...] = (Start, Stop, Drain, Dropped, Placed, Fault, Restarted)
 
 DUMP_SIGNAL = signal.SIGUSR2
 """on which a child writes on stderr where each of its threads is"""

@@ -16,7 +16,7 @@ DISPENSABLE = ("proposer",)
 
 _APART: dict[Placement, frozenset[str]] = {
     "inline": frozenset(),
-    "embedded": frozenset({"worker", "proposer"}),
+    "embedded": frozenset(STARTING_ORDER) - {"gateway"},
     "processes": frozenset(STARTING_ORDER),
 }
 
@@ -44,7 +44,7 @@ def layout(config: EngineConfig, *, gateway_here: bool) -> Layout:
     """Place every actor that the engine has.
 
     gateway_here: the gateway stays in the caller's loop whatever the placement, as in `Engine`;
-    an actor grouped with it stays there too. A proposer of ours shares the worker's process unless
+    an actor grouped with it stays there too. In `embedded` all others share one process. A proposer of ours shares the worker's process unless
     it is in a group, alone or with others; one of somebody else's has its own process.
     Raises ConfigError naming `groups` when they name an unknown actor, one twice, one that this
     engine does not have, or actors that this placement has no process for.
@@ -71,23 +71,36 @@ def together(config: EngineConfig, one: str, other: str) -> bool:
 
 
 def _groups(config: EngineConfig, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The groups that are configured, and the proposer's where none is."""
+    """The groups that are configured, those of `embedded`, and the proposer's where none is."""
     groups = config.groups
-    possible = {"embedded": ({"proposer"}, {"worker", "proposer"}), "inline": ()}
-    if config.placement != "processes" and any(
-        set(group.split("+")) not in possible[config.placement] for group in groups
-    ):
-        raise ConfigError(
-            f"groups: expected none with placement {config.placement!r}, got "
-            f"{', '.join(groups)}; placement 'processes' has groups"
-        )
+    if config.placement != "processes":
+        _check_possible(config)
+    if config.placement == "embedded":
+        groups = _with_worker(groups, ("builder", "scheduler"))
     grouped = [name for group in groups for name in group.split("+")]
     ours = config.proposer.proposer in HOST
     if "proposer" not in names or "proposer" in grouped or not ours:
         return groups
-    if "worker" in grouped:
-        return tuple(f"{g}+proposer" if "worker" in g.split("+") else g for g in groups)
-    return (*groups, "worker+proposer")
+    return _with_worker(groups, ("proposer",))
+
+
+def _check_possible(config: EngineConfig) -> None:
+    """Raise ConfigError for a group that a placement with at most one process has no use for."""
+    possible = {"embedded": ({"proposer"}, {"worker", "proposer"}), "inline": ()}[config.placement]
+    if any(set(group.split("+")) not in possible for group in config.groups):
+        raise ConfigError(
+            f"groups: expected none with placement {config.placement!r}, got "
+            f"{', '.join(config.groups)}; placement 'processes' has groups"
+        )
+
+
+def _with_worker(groups: tuple[str, ...], actors: tuple[str, ...]) -> tuple[str, ...]:
+    """The same groups, and these actors where the worker is."""
+    if not any("worker" in group.split("+") for group in groups):
+        groups = (*groups, "worker")
+    return tuple(
+        "+".join((group, *actors)) if "worker" in group.split("+") else group for group in groups
+    )
 
 
 def _partners(groups: tuple[str, ...], actors: tuple[str, ...]) -> dict[str, tuple[str, ...]]:

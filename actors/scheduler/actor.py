@@ -10,6 +10,7 @@ from optimist.actors.base import Actor
 from optimist.actors.config import SchedulerConfig
 from optimist.actors.scheduler.core import Core
 from optimist.actors.scheduler.options import check_options
+from optimist.actors.scheduler.recovery import placed
 from optimist.actors.scheduler.settle import News
 from optimist.messages.base import ActorMessage
 from optimist.messages.control import Resync
@@ -20,6 +21,7 @@ from optimist.messages.requests import (
     Admit,
     Cancel,
     Grant,
+    Placed,
     Retired,
     SchedulerStats,
     Scored,
@@ -51,6 +53,7 @@ class Scheduler(Actor[SchedulerMessage]):
         ("builder", OptimisticPlan),
         ("proposer", Open),
         ("proposer", Close),
+        ("gateway", Placed),
         ("gateway", Scored),
         ("gateway", Tokens),
         ("gateway", Retired),
@@ -65,17 +68,23 @@ class Scheduler(Actor[SchedulerMessage]):
         incarnation: int,
         *,
         builder: Ref[Plan],
-        gateway: Ref[News | Resync | SchedulerStats],
+        gateway: Ref[News | Placed | Resync | SchedulerStats],
         worker: Ref[Resync],
         proposer: Ref[Open | Close] | None = None,
+        witness: Ref[Placed] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """proposer: told which request is where; None where there is none, or it is on the device."""
+        """proposer: told which request is where; None where there is none, or it is on the device.
+
+        witness: told of requests in steps, ahead of these: the gateway, on a way that outlives this process
+        where the worker may take it along; None is the usual way.
+        """
         super().__init__(incarnation)
         check_options(config)
         self.core = Core(config, incarnation)
         self._builder = builder
         self._gateway = gateway
+        self._witness = gateway if witness is None else witness
         self._worker = worker
         self._proposer = proposer
         self._clock = clock
@@ -114,6 +123,7 @@ class Scheduler(Actor[SchedulerMessage]):
         now = self._clock()
         self._tell(self.core.expire(now))
         while (plan := self.core.plan(now)) is not None:
+            self._place(plan)
             self._builder.send(plan)
             self._draft(self.core.moved(plan))
         if (stats := self.core.stats(now)) is not None:
@@ -127,6 +137,12 @@ class Scheduler(Actor[SchedulerMessage]):
     def check_busy(self) -> None:
         """Raise AssertionError if something could run and nothing is in flight. For tests, after a turn."""
         self.core.check_busy()
+
+    def _place(self, plan: Plan) -> None:
+        epoch = self.core.epoch
+        assert epoch is not None
+        for message in placed(epoch, self.incarnation, plan):
+            self._witness.send(message)
 
     def _replay(self, message: Resync) -> None:
         for plan in self.core.replay(message):

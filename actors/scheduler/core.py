@@ -66,12 +66,14 @@ class Core:
             return self._ignore("stale_admit")
         if admit.incarnation > self._gateway:
             self._outlive_gateway(admit.incarnation)
-        if admit.request in self.live:
+        if (known := self.live.get(admit.request)) is not None:
+            # A newborn scheduler may get an Admit first that was meant for the one before it.
+            known.strikes = max(known.strikes, admit.strikes)
             return self._ignore("duplicate_admit")
         self._arrivals += 1
         request = request_of(admit, self._arrivals)
         request.use_cache &= self.config.prefix_cache
-        if (problem := self._intake.overloaded(request, self.epoch)) is not None:
+        if (problem := self._intake.refusal(request, self.epoch)) is not None:
             return [self._retired(request, problem)]
         self.live[request.id] = request
         self._deadlines.add(request)

@@ -47,6 +47,7 @@ class Departures:
         request = slots.close(slot)
         if wanted:
             self._queue.push(request)
+            self._epoch.waiting.append(request.id)
 
     def _leave(self, slot: int) -> None:
         slots = self._epoch.slots

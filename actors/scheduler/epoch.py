@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from optimist.actors.scheduler.blocks import BlockPool
 from optimist.actors.scheduler.prefix_cache import Digest, PrefixCache
+from optimist.actors.scheduler.request import Request
 from optimist.actors.scheduler.slots import Ints, Rows, Slots
 from optimist.messages.base import Column
 from optimist.messages.plans import Plan
@@ -43,7 +44,9 @@ class Epoch:
     number: the newest incarnation among scheduler and worker. worker: its incarnation.
     context_limit: tokens of one request at most: the model's limit, or what all blocks together hold,
     since the last token needs no KV. closed: slots left since the last plan. left: slots, and the
-    generations in them, that requests left, for whoever drafts for them.
+    generations in them, that requests left, for whoever drafts for them. waiting: requests that have gone back
+    to the queue since the last plan. trial: who is alone in the last step that was planned, None otherwise;
+    told: of whom the gateway thinks so.
     """
 
     def __init__(self, number: int, capacity: Capacity, digest: Digest | None = None) -> None:
@@ -60,6 +63,9 @@ class Epoch:
         self.flights: deque[Flight] = deque()
         self.closed: list[int] = []
         self.left: list[tuple[int, int]] = []
+        self.waiting: list[int] = []
+        self.trial: Request | None = None
+        self.told: Request | None = None
         self.next_step = 0
 
     def blocks_for(self, tokens: int) -> int:

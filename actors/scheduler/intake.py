@@ -5,6 +5,7 @@ from __future__ import annotations
 from optimist.actors.config import SchedulerConfig
 from optimist.actors.scheduler.epoch import Epoch
 from optimist.actors.scheduler.queue import Queue
+from optimist.actors.scheduler.recovery import MAX_STRIKES, REFUSED_REPLAY
 from optimist.actors.scheduler.request import Request
 from optimist.actors.scheduler.slots import Ints
 from optimist.messages.base import ints
@@ -51,7 +52,7 @@ def _invalid(field: str, message: str) -> Problem:
 
 
 class Intake:
-    """Refuses requests that would wait too long, before they wait.
+    """Refuses requests that would wait too long, before they wait, and those that must not be tried again.
 
     A request that can be admitted at once does not count as waiting. While the worker has not said what it
     can hold, everything is taken: these are the requests of an earlier life, or few.
@@ -70,8 +71,10 @@ class Intake:
         if count:
             self._last = now
 
-    def overloaded(self, request: Request, epoch: Epoch | None) -> Problem | None:
+    def refusal(self, request: Request, epoch: Epoch | None) -> Problem | None:
         """Why this request cannot wait here, or None. One that has emitted tokens was accepted before."""
+        if request.strikes >= MAX_STRIKES:
+            return REFUSED_REPLAY
         if epoch is None or request.given or len(self._queue) < epoch.slots.free:
             return None
         waiting = len(self._queue) - epoch.slots.free

@@ -24,6 +24,9 @@ class Planner:
     Whatever the pool or the slots cannot hold now waits; but while any request could run, a plan that
     has nothing in flight before it is never empty.
 
+    A request that was in a step that died gets its next step alone, with nothing in flight beside it: so one
+    that takes the worker along each time is struck alone the second time.
+
     length: says how many drafts a row gets, None where nobody drafts. Where steps overlap, drafts that are
     not there yet are planned, and the plan is optimistic; else each plan says how many the next one would
     take, and that one has as many of those as wait at the worker then.
@@ -53,13 +56,20 @@ class Planner:
 
     def plan(self) -> Plan | None:
         """The next step, now in flight; None when nothing can run."""
-        sheet = Sheet()
-        self._decode(sheet)
-        left = self._budget - sheet.decode.size - int(sheet.drafts.sum())
-        left = self._prefill(sheet, left)
-        self._admit(sheet, left)
+        sheet, suspect = Sheet(), self._suspect()
+        if self._epoch.flights and (suspect or self._epoch.trial):
+            return None
+        self._epoch.trial = None
+        if not suspect or self._open(sheet, self._budget, idle=False) is None:
+            self._decode(sheet)
+            left = self._budget - sheet.decode.size - int(sheet.drafts.sum())
+            left = self._prefill(sheet, left)
+            self._admit(sheet, left)
         if sheet.empty:
             return None
+        return self._compose(sheet)
+
+    def _compose(self, sheet: Sheet) -> Plan:
         if self._length is not None and not self._optimistic:
             self._wish(self._length, sheet.sampling)
         flight = sheet.compose(self._epoch, self._incarnation, optimistic=self._optimistic)
@@ -147,15 +157,33 @@ class Planner:
             budget -= self._chunk(slot, sheet, budget)
         return budget
 
+    def _suspect(self) -> bool:
+        """Whether the next one to be admitted must be alone in its step."""
+        head = self._queue.head()
+        return head is not None and head.suspect
+
     def _admit(self, sheet: Sheet, budget: int) -> None:
-        while budget and self._queue.has_ready():
+        while budget and not self._epoch.trial and self._queue.has_ready():
             idle = sheet.empty and not self._epoch.flights
-            slot = self._admission.admit(sheet, idle=idle)
-            if slot is None:
+            if not idle and self._suspect():
                 break
-            if self._length is not None:
-                self._length.open(slot)
-            budget -= self._chunk(slot, sheet, budget)
+            taken = self._open(sheet, budget, idle=idle)
+            if taken is None:
+                break
+            budget -= taken
+
+    def _open(self, sheet: Sheet, budget: int, *, idle: bool) -> int | None:
+        """Admit the head of the queue and plan its first chunk; returns its size, None if it does not fit."""
+        suspect = self._suspect()
+        slot = self._admission.admit(sheet, idle=idle)
+        if slot is None:
+            return None
+        request = self._epoch.slots.request(slot)
+        request.tried = True
+        self._epoch.trial = request if suspect else None
+        if self._length is not None:
+            self._length.open(slot)
+        return self._chunk(slot, sheet, budget)
 
     def _chunk(self, slot: int, sheet: Sheet, budget: int) -> int:
         """Plan the next chunk of a prompt; returns its size.

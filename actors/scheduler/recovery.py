@@ -8,6 +8,7 @@ from optimist.actors.scheduler.request import Request
 from optimist.messages.control import Resync
 from optimist.messages.errors import Problem
 from optimist.messages.plans import Plan
+from optimist.messages.requests import Placed
 
 MAX_STRIKES = 2
 """worker deaths after which a request that was in an unsettled step each time is not tried again"""
@@ -25,10 +26,30 @@ def unsettled(epoch: Epoch, resync: Resync) -> list[Plan]:
     return [flight.plan for flight in epoch.flights if flight.step >= first]
 
 
+def placed(epoch: Epoch, incarnation: int, plan: Plan) -> list[Placed]:
+    """What the gateway is to know before a plan is sent: who is in steps from now on, and who no more."""
+    waiting, epoch.waiting = epoch.waiting, []
+    news = [Placed(incarnation=incarnation, request=request, waits=True) for request in waiting]
+    into = [epoch.slots.request(one.slot) for one in plan.opened]
+    if epoch.told is not None and epoch.trial is None:
+        into.append(epoch.told)
+    for request in into:
+        alone = request is epoch.trial
+        news.append(
+            Placed(
+                incarnation=incarnation, request=request.id, alone=alone, strikes=request.strikes
+            )
+        )
+    epoch.told = epoch.trial
+    return news
+
+
 def strike(epoch: Epoch) -> None:
     """The device died: a mark for every request that a step in flight named."""
     for slot in {slot for flight in epoch.flights for slot in flight.slots.tolist()}:
-        epoch.slots.request(slot).strikes += 1
+        request = epoch.slots.request(slot)
+        request.strikes += 1
+        request.tried = False
 
 
 def evacuate(epoch: Epoch, queue: Queue) -> list[Request]:

@@ -27,6 +27,7 @@ class Request:
     cached_len: prompt tokens found in the prefix cache at the first admission.
     scored: prompt tokens whose log-probabilities the gateway has, the first, which has none, included.
     given: emitted tokens that another life of the scheduler had sent. strikes: worker deaths it was in.
+    tried: since its last strike it was in a step alone.
     drafted, accepted: drafts verified for it, and those that were right.
     overtaken: requests that arrived later and were admitted earlier.
     use_cache: whether its prefixes are shared. share_drafts: and its text, by a proposer that remembers
@@ -54,6 +55,7 @@ class Request:
     cached_len: int = 0
     scored: int = 1
     strikes: int = 0
+    tried: bool = False
     drafted: int = 0
     accepted: int = 0
     overtaken: int = 0
@@ -63,6 +65,11 @@ class Request:
     def rank(self) -> tuple[int, int]:
         """Order of service: priority, then arrival; smaller is earlier."""
         return self.priority, self.arrival
+
+    @property
+    def suspect(self) -> bool:
+        """Whether its next step must be its own, so that nobody else is struck if that dies too."""
+        return self.strikes > 0 and not self.tried
 
     @property
     def has_credit(self) -> bool:
@@ -102,6 +109,7 @@ def request_of(admit: Admit, arrival: int) -> Request:
         trace=admit.trace,
         arrival=arrival,
         given=len(emitted),
+        strikes=admit.strikes,
     )
 
 

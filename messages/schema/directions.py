@@ -27,6 +27,7 @@ from optimist.messages.requests import (
     Admit,
     Cancel,
     Grant,
+    Placed,
     Retired,
     SchedulerStats,
     Scored,
@@ -42,7 +43,7 @@ CLIENT_DIRECTIONS: dict[str, Any] = {
 
 ACTOR_DIRECTIONS: dict[str, Any] = {
     "gateway to scheduler": Admit | Cancel | Grant,
-    "scheduler to gateway": Scored | Tokens | Retired | SchedulerStats | Resync,
+    "scheduler to gateway": Placed | Scored | Tokens | Retired | SchedulerStats | Resync,
     "scheduler to builder": Plan,
     "builder to scheduler": Resync,
     "builder to worker": Batch,
@@ -52,8 +53,8 @@ ACTOR_DIRECTIONS: dict[str, Any] = {
     "worker to proposer": Accepted | Capacity,
     "proposer to worker": Drafts | Resync,
     "proposer to scheduler": Resync,
-    "child process to supervisor": Hello | Ready | Progress | Beat | Drained | Fault,
-    "supervisor to child process": Start | Stop | Drain | Dropped | Fault | Restarted,
+    "child process to supervisor": Hello | Ready | Progress | Beat | Drained | Placed | Fault,
+    "supervisor to child process": Start | Stop | Drain | Dropped | Placed | Fault | Restarted,
 }
 """Between the actors of one engine, which are always of one version."""
 

@@ -101,11 +101,14 @@ class Cells:
     def _scheduler(self, incarnation: int, refs: Refs) -> AnyActor:
         from optimist.actors.scheduler.actor import Scheduler
 
+        gateway = refs.to(Scheduler, "gateway")
+        in_company = together(self._config, "worker", "scheduler")
         return Scheduler(
             self._config.scheduler,
             incarnation,
             builder=self._to_builder(refs.to(Scheduler, "builder")),
-            gateway=refs.to(Scheduler, "gateway"),
+            gateway=gateway,
+            witness=refs.outliving(Scheduler, "gateway") if in_company else gateway,
             worker=refs.to(Scheduler, "worker"),
             proposer=refs.to(Scheduler, "proposer") if has_proposer(self._config) else None,
         )

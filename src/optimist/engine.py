@@ -29,8 +29,8 @@ class Engine:
     """Serves one model to the program that holds it.
 
     model: path of a GGUF file or a Hugging Face folder; None is the installed default model.
-    placement: `inline` runs everything on this loop and computes in a thread; `embedded` gives the
-    worker a process of its own; `processes` gives one to each actor but the gateway.
+    placement: `inline` runs everything on this loop and computes in a thread; `embedded` has one
+    process for all actors but the gateway; `processes` gives one to each but the gateway.
     tokenizer: your own instead of the model's. progress: called while weights load.
     options: any field of the actors' configurations, such as depth, dtype or max_model_len.
 

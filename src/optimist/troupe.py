@@ -25,6 +25,7 @@ from optimist.cells import Cells
 from optimist.kernels import gpus
 from optimist.messages.control import Drain, Dropped, Fault, Progress, Restarted
 from optimist.messages.errors import ConfigError, EngineBroken
+from optimist.messages.requests import Placed
 from optimist.plain_words import plain_words
 from optimist.transport.links import Links
 
@@ -133,7 +134,7 @@ async def bring_up(
         children = _children(places, host, orders)
         for child in children:
             if isinstance(child, ProcessChild):
-                child.on_dropped = lambda message: _tell_gateway(host, children, message)
+                child.on_news = lambda message: _tell_gateway(host, children, message)
         tree = _tree(config, children)
         _check_values(config)
         failure: BaseException | None = None
@@ -266,7 +267,7 @@ def _tell(host: Host, children: tuple[Child, ...], message: Fault | Restarted) -
 
 
 def _tell_gateway(
-    host: Host, children: tuple[Child, ...], message: Fault | Restarted | Dropped | Drain
+    host: Host, children: tuple[Child, ...], message: Fault | Restarted | Dropped | Drain | Placed
 ) -> None:
     for child in children:
         if "gateway" not in child.actors:

@@ -25,6 +25,7 @@ from optimist.messages.client import Generate
 from optimist.messages.control import Drain, Dropped, Fault, Restarted
 from optimist.messages.errors import ConfigError
 from optimist.messages.params import SamplingParams
+from optimist.messages.requests import Placed
 from optimist.testing.byte_tokenizer import ByteTokenizer
 from optimist.transport.base import Ref
 from optimist.troupe import Troupe, bring_up
@@ -91,7 +92,8 @@ class Watcher:
             return _Seen(self, original(refs, sender, receiver), sender.name, receiver)
 
         def tell(host: Host, name: str, message: ActorMessage) -> bool:
-            if isinstance(message, Fault | Restarted | Dropped | Drain):
+            said = isinstance(message, Placed) and ("child", "Placed", "supervisor") in self.seen
+            if said or isinstance(message, Fault | Restarted | Dropped | Drain):
                 self.seen.add(("supervisor", type(message).__name__, name))
             return told(host, name, message)
 
@@ -103,7 +105,7 @@ class Watcher:
         send, receive = LifeLine.send, LifeLine.receive_nowait
 
         def sending(line: LifeLine[Any], message: ActorMessage) -> None:
-            passed_on = isinstance(message, Fault | Restarted | Dropped | Drain)
+            passed_on = isinstance(message, Fault | Restarted | Dropped | Drain | Placed)
             receiver = "gateway" if passed_on else "child"
             self.seen.add(("supervisor", type(message).__name__, receiver))
             send(line, message)
@@ -188,7 +190,7 @@ def _throw_rubbish(root: Path) -> None:
 
 
 async def _child_processes(watcher: Watcher, model: str, root: Path) -> None:
-    """Some that come and go in good order, and one that cannot start."""
+    """Some that come and go in good order, one with all actors in it, and one that cannot start."""
     config = _config("processes", model=model, port=0)
     async with bring_up(config, gateway_here=False) as troupe:
         await anyio.to_thread.run_sync(_throw_rubbish, root)
@@ -197,6 +199,8 @@ async def _child_processes(watcher: Watcher, model: str, root: Path) -> None:
                 await anyio.sleep(0.05)
         troupe.drain()
         await troupe.wait_drained()
+    async with bring_up(_config("embedded"), ByteTokenizer()) as troupe:
+        await _ask(troupe, 4)
     wrong = _config("embedded", executor_options={"vocab": 272})
     with pytest.raises(ConfigError, match="vocab"):
         async with bring_up(wrong, ByteTokenizer()):

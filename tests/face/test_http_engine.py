@@ -193,7 +193,7 @@ async def test_health_is_red_from_a_death_until_the_next_life() -> None:
     async with served("embedded") as (troupe, client):
         assert (await client.get("/health")).status_code == 200
         seen: set[int] = set()
-        os.kill(troupe.pids["worker"], signal.SIGKILL)
+        os.kill(troupe.pids["worker+builder+scheduler"], signal.SIGKILL)
         with anyio.fail_after(10):
             while 503 not in seen or (await client.get("/health")).status_code != 200:
                 seen.add((await client.get("/health")).status_code)

@@ -22,6 +22,7 @@ pytestmark = [
 ]
 
 CELLS = ("worker", "builder", "scheduler")
+ENGINE_ROOM = "worker+builder+scheduler"
 
 
 async def kill(troupe: Troupe, cell: str, how: signal.Signals = signal.SIGKILL) -> None:
@@ -70,13 +71,14 @@ async def test_killed_one_after_the_other_and_two_at_once_every_stream_continues
         assert troupe.restarts == 4
 
 
-async def test_the_embedded_worker_killed_while_busy_every_stream_continues() -> None:
+async def test_the_process_of_embedded_killed_while_busy_every_stream_continues() -> None:
     async with bring_up(config("embedded", sleep_ms=2.0), ByteTokenizer(272)) as troupe:
         audience = Audience(troupe.gateway)
         async with anyio.create_task_group() as group:
             group.start_soon(audience.follow)
             await until(lambda: audience.delivered >= 20)
-            await kill(troupe, "worker")
+            await kill(troupe, ENGINE_ROOM)
+        assert troupe.restarts == 1
 
 
 @pytest.mark.parametrize("placement", ["inline", "embedded", "processes"])

@@ -16,6 +16,7 @@ import anyio
 from optimist.actors.config import EngineConfig, Placement, SchedulerConfig, WorkerConfig
 from optimist.actors.gateway.actor import Gateway
 from optimist.actors.worker.base import Progress, RowDrafts, Ticket
+from optimist.messages.base import ints
 from optimist.messages.batches import Batch
 from optimist.messages.errors import ModelError
 from optimist.testing.following import Asked, Follower, answer_to
@@ -25,6 +26,7 @@ from optimist.troupe import Troupe
 
 MODEL = IntegerModel(vocab_size=272)
 MAX_MODEL_LEN = 256
+POISON = 270
 INTEGERS = "optimist.testing.integer_model:IntegerExecutor"
 
 ASKED = tuple(
@@ -140,6 +142,15 @@ class Sleeps(IntegerExecutor):
         self = super().load(WorkerConfig(), lambda what, done, total: None)
         cls.made.append(self)
         return self
+
+
+class Poisoned(IntegerExecutor):
+    """Takes its process along in each step that computes a prompt which begins with POISON."""
+
+    def submit(self, batch: Batch, drafts: RowDrafts | None = None) -> Ticket:
+        if any(ints(slot.token_ids)[0] == POISON for slot in batch.opened):
+            os._exit(9)
+        return super().submit(batch, drafts)
 
 
 class Fails(IntegerExecutor):

@@ -19,6 +19,7 @@ from optimist.messages.requests import (
     Admit,
     Cancel,
     Grant,
+    Placed,
     Retired,
     SchedulerStats,
     Scored,
@@ -67,7 +68,7 @@ class Rig:
     ) -> None:
         self.now = 100.0
         self.builder: Box[Plan] = Box()
-        self.gateway: Box[Scored | Tokens | Retired | Resync | SchedulerStats] = Box()
+        self.gateway: Box[Placed | Scored | Tokens | Retired | Resync | SchedulerStats] = Box()
         self.worker: Box[Resync] = Box()
         self.proposer: Box[Open | Close] = Box()
         self.capacity = capacity
@@ -87,6 +88,7 @@ class Rig:
         self.plans: list[Plan] = []
         self.asked: list[Resync] = []
         self.scored: list[Scored] = []
+        self.placed: list[Placed] = []
         self.on_stats: Callable[[SchedulerStats], None] = lambda stats: None
         self.again: float | None = None
         self.scheduler.started()
@@ -215,6 +217,8 @@ class Rig:
                 stream.retired = message
             elif isinstance(message, Resync):
                 self.asked.append(message)
+            elif isinstance(message, Placed):
+                self.placed.append(message)
             elif isinstance(message, SchedulerStats):
                 self.on_stats(message)
             else:

@@ -40,7 +40,7 @@ OPTIONS = (
         "--placement",
         "placement",
         "text",
-        "where the actors run: this loop, worker apart, or each in a process",
+        "where the actors run: this loop, all but the gateway in one process, or each in its own",
         ("inline", "embedded", "processes"),
     ),
     engine_option(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from optimist.messages.base import ActorMessage
 from optimist.messages.codec import Codec, encode
@@ -23,6 +23,8 @@ class Edge(NamedTuple):
 
 DROPPABLE = (Accepted, Drafts)
 """what may be lost on its way without harm to anything but speed"""
+
+M = TypeVar("M", bound=ActorMessage)
 
 Watch = Callable[[Edge, ActorMessage], None]
 """sees every message that is sent, or that arrives"""
@@ -90,6 +92,15 @@ class Edges:
         for watch in self.arrivals:
             watch(edge, message)
         return message
+
+    def rescue(self, sender: str, receiver: str, kind: type[M]) -> list[M]:
+        """Take all messages of a kind out of what is between two actors."""
+        found: list[M] = []
+        for edge, queue in self.queues.items():
+            if (edge.sender, edge.receiver) == (sender, receiver):
+                found += [message for message in queue if isinstance(message, kind)]
+                self.queues[edge] = deque(m for m in queue if not isinstance(m, kind))
+        return found
 
     def waiting(self, alive: set[str]) -> list[Edge]:
         """Edges with a message for somebody who lives."""

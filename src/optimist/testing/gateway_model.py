@@ -13,6 +13,7 @@ from optimist.messages.requests import (
     Cancel,
     FinishReason,
     Grant,
+    Placed,
     Retired,
     SchedulerStats,
     Scored,
@@ -23,7 +24,7 @@ from optimist.testing.wishes import Wish
 from optimist.transport.base import Ref
 
 Requests = Admit | Cancel | Grant
-Answers = Scored | Tokens | Retired | Resync | SchedulerStats
+Answers = Placed | Scored | Tokens | Retired | Resync | SchedulerStats
 
 
 Told = tuple[float, list[int]]
@@ -40,6 +41,7 @@ class Journal:
 
     taken: tokens that the client has. granted: tokens that may have been sent by now.
     finish, code: how it ended; `cancelled` where the client left. admissions: Admits sent.
+    placed: in steps of the present scheduler. strikes: deaths of worker and scheduler that it was in.
     """
 
     wish: Wish
@@ -53,11 +55,20 @@ class Journal:
     code: Code | None = None
     cancelling: bool = False
     admissions: int = 1
+    placed: bool = False
+    strikes: int = 0
 
     @property
     def live(self) -> bool:
         """Whether more may come."""
         return self.finish is None and self.code is None
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is something that may be sent: of a request that is live."""
+        wants = self.wish.sampling.prompt_logprobs >= 0
+        unscored = wants and len(self.scores) + 1 < len(self.wish.prompt_ids)
+        return unscored or self.granted > len(self.tokens)
 
     @property
     def over_again(self) -> bool:
@@ -83,6 +94,8 @@ class GatewayModel:
         self._scheduler = scheduler
         self._clock = clock
         self._newest = 0
+        self._steps_lost = False
+        self._alone: int | None = None
 
     def open(self, wish: Wish) -> int:
         """Send a wish: the number of its request."""
@@ -129,6 +142,8 @@ class GatewayModel:
             return
         self._newest = message.incarnation
         match message:
+            case Placed():
+                self._placed(message)
             case Scored():
                 self._scored(message)
             case Tokens():
@@ -139,6 +154,18 @@ class GatewayModel:
                 self._admit_again()
             case SchedulerStats():
                 self.stats = message
+
+    def lose_steps(self) -> None:
+        """Worker and scheduler died together, and with them every step in flight."""
+        self._steps_lost = True
+
+    def _placed(self, message: Placed) -> None:
+        journal = self._journal(message.request)
+        if message.waits and not journal.placed:
+            raise RuleBroken(f"request {message.request}: it waits again, and was in no step")
+        self._alone = message.request if message.alone else None
+        journal.placed = not message.waits
+        journal.strikes = max(journal.strikes, message.strikes)
 
     def _tokens(self, message: Tokens) -> None:
         journal = self._journal(message.request)
@@ -217,11 +244,15 @@ class GatewayModel:
         for request in self.live():
             journal = self.journals[request]
             journal.admissions += 1
+            alone = self._alone in (None, request)
+            journal.strikes += self._steps_lost and journal.placed and journal.busy and alone
+            journal.placed = False
             if journal.cancelling:
                 self._end(request, finish="cancelled")
                 continue
             journal.granted = journal.taken + journal.wish.window
             self._admit(request)
+        self._steps_lost, self._alone = False, None
 
     def _admit(self, request: int) -> None:
         journal = self.journals[request]
@@ -233,6 +264,7 @@ class GatewayModel:
                 incarnation=self.incarnation,
                 credit=journal.granted - len(journal.tokens),
                 start=journal.start,
+                strikes=journal.strikes,
             )
         )
 

@@ -16,6 +16,8 @@ from optimist.testing.wishes import Wish
 from optimist.testing.world import Chaos
 
 KILLABLE = ("worker", "scheduler", "builder")
+TOGETHER = "worker+proposer+builder+scheduler"
+"""a process that holds all but the gateway; where there is no proposer, the others"""
 
 DRAFTS = (*HOST, *DEVICE)
 
@@ -36,7 +38,8 @@ def scenario(seed: int) -> Scenario:
     count = rng.choice([1, 2, 4, 8, 12])
     wishes = tuple(_wish(rng, setup, stems) for _ in range(count))
     wishes = _scored(random.Random(f"scores {seed}"), wishes)
-    return Scenario(setup, wishes, _chaos(rng, count, place_of(setup.drafts) == "host"))
+    chaos = _chaos(rng, count, place_of(setup.drafts) == "host")
+    return Scenario(setup, wishes, _in_company(random.Random(f"company {seed}"), chaos))
 
 
 def _setup(rng: random.Random) -> Setup:
@@ -112,6 +115,15 @@ def _chaos(rng: random.Random, count: int, drafts: bool) -> Chaos:
         uneven=rng.random() < 0.5,
         loss=rng.choice([0.0, 0.0, 0.1]),
     )
+
+
+def _in_company(rng: random.Random, chaos: Chaos) -> Chaos:
+    """Some workers take those along that share their process."""
+    kills = [
+        (at, rng.choice([actor, TOGETHER]) if actor == "worker" else actor)
+        for at, actor in chaos.kills
+    ]
+    return chaos._replace(kills=tuple(kills))
 
 
 def _tokens(rng: random.Random, count: int, model: IntegerModel) -> list[int]:

@@ -42,6 +42,7 @@ class Wish(NamedTuple):
         incarnation: int,
         credit: int,
         start: float,
+        strikes: int = 0,
     ) -> Admit:
         """The message that asks for it, behind the tokens that are there already.
 
@@ -63,6 +64,7 @@ class Wish(NamedTuple):
             cache_salt=self.cache_salt,
             use_cache=self.use_cache,
             credit=credit,
+            strikes=strikes,
         )
 
     def answer(self, next_token: NextToken, max_model_len: int) -> Answer:

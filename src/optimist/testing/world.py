@@ -13,6 +13,7 @@ from optimist.actors.worker.core import Times
 from optimist.actors.worker.late_drafts import Lack
 from optimist.messages.base import ActorMessage
 from optimist.messages.errors import OptimistError
+from optimist.messages.requests import Placed
 from optimist.messages.results import Capacity
 from optimist.testing.births import born
 from optimist.testing.drafting import Texts, place_of
@@ -34,7 +35,7 @@ class Stuck(OptimistError):
 
 
 class Chaos(NamedTuple):
-    """What goes wrong. kills: (event number, actor). repeat, codec, loss: see Edges. uneven: slow edges."""
+    """What goes wrong. kills: (event number, actor, or several joined by `+`). repeat, codec, loss: see Edges. uneven: slow edges."""
 
     kills: tuple[tuple[int, str], ...] = ()
     repeat: float = 0.0
@@ -74,7 +75,8 @@ class World:
         self.edges = Edges(self.rng, codec=chaos.codec, repeat=chaos.repeat, loss=chaos.loss)
         self.deaths: list[Death] = []
         self.strikes: Counter[int] = Counter()
-        """how often a request was live when a scheduler heard of another worker than before"""
+        """how often a request was live when worker and scheduler died together, or a scheduler heard of
+        another worker than before"""
         self.parts = parts
         self._lives = 1
         self._kills = sorted(chaos.kills, reverse=True)
@@ -146,17 +148,32 @@ class World:
         weights = [self._weight(source) for source in sources]
         self._act(self.rng.choices(sources, weights)[0])
 
-    def kill(self, name: str) -> None:
-        """The actor dies now, and with it what it had received."""
-        if name not in self.actors:
+    def kill(self, cell: str) -> None:
+        """The actor dies now, and with it what it had received; or several that share a process."""
+        dead = [name for name in cell.split("+") if name in self.actors]
+        if {"worker", "scheduler"} <= {*dead}:
+            # They go a way of their own, which outlives the process.
+            for placed in self.edges.rescue("scheduler", "gateway", Placed):
+                self.gateway.receive(placed)
+        for name in dead:
+            self._kill(name)
+        if not dead:
             return
+        back = self.now + self.rng.choice([0.0, 0.002, 0.02])
+        self._restarts.update(dict.fromkeys(dead, back))
+        # Whoever was in a step then is known to the gateway alone.
+        if {"worker", "scheduler"} & {*dead} and not {"worker", "scheduler"} & {*self.actors}:
+            self.gateway.lose_steps()
+            self.strikes.update(self.gateway.live())
+            self._worker = 0
+
+    def _kill(self, name: str) -> None:
         del self.actors[name]
         self._due.pop(name, None)
         if name == "worker":
             self.running.clear()
         self.edges.died(name)
         self.deaths.append(Death(self.events, name))
-        self._restarts[name] = self.now + self.rng.choice([0.0, 0.002, 0.02])
 
     def _times(self) -> list[float]:
         arrivals = [self._arrivals[0].arrival] if self._arrivals else []

@@ -15,10 +15,11 @@ def test_inline_keeps_every_actor_in_the_callers_loop() -> None:
     assert layout(EngineConfig(placement="inline"), gateway_here=True) == Layout(ALL, ())
 
 
-def test_embedded_puts_the_worker_alone_into_a_process() -> None:
+def test_embedded_keeps_the_gateway_and_puts_all_others_into_one_process() -> None:
     assert layout(EngineConfig(placement="embedded"), gateway_here=True) == Layout(
-        ("builder", "scheduler", "gateway"), (Cell("worker", ("worker",)),)
+        ("gateway",), (Cell("worker+builder+scheduler", ALL[:3]),)
     )
+    assert layout(EngineConfig(placement="embedded"), gateway_here=False).local == ("gateway",)
 
 
 def test_processes_keeps_the_gateway_with_an_engine_and_parts_with_it_in_a_server() -> None:
@@ -67,6 +68,7 @@ def drafting(proposer: str, placement: Placement, *groups: str) -> EngineConfig:
 
 
 OTHERS = "somebody.elses:Proposer"
+AND = "builder+scheduler"
 
 
 @pytest.mark.parametrize(
@@ -74,10 +76,10 @@ OTHERS = "somebody.elses:Proposer"
     [
         (drafting("ngram", "inline"), []),
         (drafting(OTHERS, "inline"), []),
-        (drafting("ngram", "embedded"), ["worker+proposer"]),
-        (drafting("ngram", "embedded", "proposer"), ["worker", "proposer"]),
-        (drafting(OTHERS, "embedded"), ["worker", "proposer"]),
-        (drafting(OTHERS, "embedded", "worker+proposer"), ["worker+proposer"]),
+        (drafting("ngram", "embedded"), [f"worker+proposer+{AND}"]),
+        (drafting("ngram", "embedded", "proposer"), [f"worker+{AND}", "proposer"]),
+        (drafting(OTHERS, "embedded"), [f"worker+{AND}", "proposer"]),
+        (drafting(OTHERS, "embedded", "worker+proposer"), [f"worker+proposer+{AND}"]),
         (drafting("suffix", "processes"), ["worker+proposer", "builder", "scheduler"]),
         (
             drafting("ngram", "processes", "proposer"),
@@ -93,7 +95,7 @@ OTHERS = "somebody.elses:Proposer"
             ["worker", "proposer+scheduler", "builder"],
         ),
         (drafting("self-draft", "processes"), ["worker", "builder", "scheduler"]),
-        (drafting("none", "embedded"), ["worker"]),
+        (drafting("none", "embedded"), [f"worker+{AND}"]),
     ],
     ids=lambda value: "+".join(value) if isinstance(value, list) else None,
 )

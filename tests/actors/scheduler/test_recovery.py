@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from scheduler_rig import Rig, make_rig
 
 from optimist.messages.control import Resync
+from optimist.messages.requests import Placed
 from optimist.messages.results import Capacity
 
 
@@ -41,11 +44,13 @@ def test_a_new_worker_begins_a_new_epoch_and_every_stream_goes_on(depth: int) ->
         rig.step()
     rig.turn()
     rig.start_worker()
-    plan = rig.turn()[0]
-    assert plan.epoch == rig.incarnation == 3 and plan.step == 0 and plan.blocks.version == 1
-    assert [slot.request for slot in plan.opened] == requests[:2]
-    assert [slot.generation for slot in plan.opened] == [1, 1]
-    assert all(slot.cached_len == 0 for slot in plan.opened)
+    plans = [rig.step()[0] for _ in range(2)]
+    opened = [slot for plan in plans for slot in plan.opened]
+    assert [plan.step for plan in plans] == [0, 1]
+    assert plans[0].epoch == rig.incarnation == 3 and plans[0].blocks.version == 1
+    assert [slot.request for slot in opened] == requests[:2]
+    assert [slot.generation for slot in opened] == [1, 1]
+    assert all(slot.cached_len == 0 for slot in opened)
     rig.drain()
     assert [len(rig.delivered(request)) for request in requests] == [10] * 4
     rig.assert_clean()
@@ -100,6 +105,84 @@ def test_a_request_in_two_steps_that_died_fails_alone(depth: int) -> None:
     assert "two steps that died" in retired.problem.message
     rig.drain()
     assert len(rig.delivered(other)) == 4
+    rig.assert_clean()
+
+
+def test_the_gateway_is_told_of_who_is_in_steps_before_the_step_is(depth: int) -> None:
+    rig = make_rig(depth=depth, max_slots=1)
+    first, second = rig.admit(5, 2), rig.admit(5, 2)
+    order: list[Any] = []
+    rig.builder.send = lambda plan: order.append(len(plan.opened))  # type: ignore[method-assign]
+    rig.gateway.send = lambda news: order.append(news)  # type: ignore[method-assign]
+    rig.turn()
+    assert isinstance(order[0], Placed) and (order[0].request, order[0].waits) == (first, False)
+    assert order[1] == 1 and second not in [p.request for p in order if isinstance(p, Placed)]
+
+
+def test_a_preempted_request_waits_and_says_so() -> None:
+    rig = make_rig(depth=2, num_blocks=6, max_slots=2)
+    requests = [rig.admit(5, 20) for _ in range(2)]
+    while not any(told.waits for told in rig.placed):
+        rig.step()
+    told = rig.placed[-1]
+    assert told.waits and told.request in requests
+    rig.drain()
+    assert rig.core.counters.preemptions == sum(told.waits for told in rig.placed)
+
+
+def test_strikes_are_counted_over_the_lives_of_schedulers() -> None:
+    rig = make_rig(depth=2)
+    refused, tried = rig.admit(5, 4, strikes=2), rig.admit(5, 4, strikes=1)
+    retired = rig.streams[refused].retired
+    assert retired is not None and retired.problem is not None
+    assert "two steps that died" in retired.problem.message
+    rig.turn()
+    assert [(told.request, told.strikes) for told in rig.placed] == [(tried, 1)]
+    rig.start_worker()
+    assert rig.streams[tried].retired is not None
+    rig.assert_clean()
+
+
+def test_an_admit_that_comes_late_brings_its_strikes() -> None:
+    rig = make_rig(worker=False)
+    request = rig.admit(5, 4)
+    rig.resend(request, rig.streams[request].prompt, 4, [], strikes=1)
+    rig.start_worker()
+    rig.turn()
+    assert [told.strikes for told in rig.placed] == [1]
+
+
+def test_after_a_death_each_request_that_was_in_the_step_is_tried_alone(depth: int) -> None:
+    rig = make_rig(depth=depth)
+    requests = [rig.admit(5, 6) for _ in range(3)]
+    rig.step()
+    rig.turn()
+    rig.start_worker()
+    later = rig.admit(5, 6)
+    opened = []
+    for _ in range(3):
+        plans = rig.turn()
+        assert [len(plan.decode_slots) for plan in plans] == [0], "nothing runs beside it"
+        opened += [slot.request for plan in plans for slot in plan.opened]
+        rig.settle()
+    assert opened == requests
+    assert [slot.request for slot in rig.turn()[0].opened] == [later]
+    rig.drain()
+    assert [len(rig.delivered(request)) for request in (*requests, later)] == [6] * 4
+    rig.assert_clean()
+
+
+def test_who_takes_the_worker_along_again_is_refused_alone(depth: int) -> None:
+    rig = make_rig(depth=depth)
+    poison, *others = (rig.admit(5, 4) for _ in range(4))
+    rig.turn()
+    for _ in range(2):
+        rig.start_worker()
+        rig.turn()
+    retired = rig.streams[poison].retired
+    assert retired is not None and retired.problem is not None
+    rig.drain()
+    assert [len(rig.delivered(request)) for request in others] == [4] * 3
     rig.assert_clean()
 
 
