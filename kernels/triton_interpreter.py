@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from optimist.kernels.triton_quick import quicken
 from optimist.messages.errors import ConfigError
 
 SWITCH = "TRITON_INTERPRET"
@@ -121,3 +122,4 @@ def _mend(interpreter: Any) -> None:
     private["_patch_lang"](both)
     nothing = private["_LangPatchScope"]()
     private["_patch_lang"] = lambda fn: nothing
+    quicken(interpreter)

@@ -72,3 +72,28 @@ def test_red_cells_are_named(
     said = capsys.readouterr()
     assert said.out == "2 cells, 2 red\n"
     assert "depth=2-chunk=3-cache=False-pool=small-batch=2-sampling=seeded:" in said.err
+
+
+def test_each_cell_is_told_when_it_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    assert all_cells.main([]) == 0
+    told = re.findall(r"^(\d/\d), 0 red, \d+\.\d s: (.*)$", capsys.readouterr().err, re.MULTILINE)
+    assert told == [("1/2", str(FEW[0])), ("2/2", str(FEW[1]))]
+
+
+def test_parts_run_every_cell_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = [FEW[0]._replace(chunk=chunk) for chunk in (1, 2, 3, 4, 5)]
+    monkeypatch.setattr(all_cells, "cells", lambda drafts: many)
+    ran = []
+    for part in ("1/3", "2/3", "3/3"):
+        assert all_cells.main(["--part", part]) == 0
+        ran.append([line.split(": ")[1] for line in capsys.readouterr().err.splitlines()])
+    assert ran == [[str(cell) for cell in many[first::3]] for first in range(3)]
+
+
+@pytest.mark.parametrize("part", ["0/2", "3/2", "2", "1/0", "a/b", "-1/2"])
+def test_a_part_that_is_none_is_refused(part: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        all_cells.main([f"--part={part}"])
+    assert f"expected I/N with I from 1 to N, got '{part}'" in capsys.readouterr().err
