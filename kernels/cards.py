@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from optimist.kernels import (
+    add_rms_norm,
     advance,
     kv_write,
     linear,
@@ -16,11 +17,13 @@ from optimist.kernels import (
     rope,
     sampling,
     silu_and_mul,
+    token_to_req_indices,
     verify,
 )
 from optimist.kernels.card import Card
 
 CARDS: tuple[Card, ...] = (
+    add_rms_norm.CARD,
     advance.CARD,
     kv_write.CARD,
     linear.CARD,
@@ -34,6 +37,7 @@ CARDS: tuple[Card, ...] = (
     rope.CARD,
     sampling.CARD,
     silu_and_mul.CARD,
+    token_to_req_indices.CARD,
     verify.CARD,
 )
 """in alphabetical order"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from optimist.kernels import (
+    add_rms_norm,
     advance,
     kv_write,
     linear,
@@ -13,6 +14,7 @@ from optimist.kernels import (
     rope,
     sampling,
     silu_and_mul,
+    token_to_req_indices,
     verify,
 )
 from optimist.kernels.contract import Kernels
@@ -25,12 +27,13 @@ TORCH = Kernels(
     pack=linear.pack,
     pack_head=linear.pack,
     rms_norm=rms_norm.rms_norm,
-    add_rms_norm=rms_norm.add_rms_norm,
+    add_rms_norm=add_rms_norm.add_rms_norm,
     rope_=rope.rope_,
     silu_and_mul=silu_and_mul.silu_and_mul,
     kv_write=kv_write.kv_write,
     prepare=paged_attention.prepare,
     paged_attention=paged_attention.paged_attention,
+    token_to_req_indices=token_to_req_indices.token_to_req_indices,
     place=place.place,
     advance=advance.advance,
     greedy=sampling.greedy,

@@ -33,6 +33,7 @@ class Kernels(NamedTuple):
     kv_write: Callable[..., None]
     prepare: Callable[..., Any]
     paged_attention: Callable[..., Tensor]
+    token_to_req_indices: Callable[[Tensor, Tensor], Tensor]
     place: Callable[..., Placed]
     advance: Callable[..., None]
     greedy: Callable[[Tensor], Tensor]

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.kernels.add_rms_norm.triton import add_rms_norm
 from optimist.kernels.advance.triton import advance
 from optimist.kernels.kv_cache import head_bytes
 from optimist.kernels.kv_write.triton import kv_write
@@ -17,15 +18,15 @@ from optimist.kernels.linear_int4.triton import linear_int4
 from optimist.kernels.linear_int8 import Int8
 from optimist.kernels.linear_int8.triton import linear_int8
 from optimist.kernels.metadata import ExactMetadata
-from optimist.kernels.metadata.triton import token_to_req_indices
 from optimist.kernels.ngram.triton import ngram
 from optimist.kernels.paged_attention.triton import paged_attention, prepare
 from optimist.kernels.place.triton import place
-from optimist.kernels.rms_norm.triton import add_rms_norm, rms_norm
+from optimist.kernels.rms_norm.triton import rms_norm
 from optimist.kernels.rope.triton import rope_
 from optimist.kernels.sampling.triton import distribution, greedy, sample
 from optimist.kernels.sampling.types import Edits, Penalties, Rows
 from optimist.kernels.silu_and_mul.triton import silu_and_mul
+from optimist.kernels.token_to_req_indices.triton import token_to_req_indices
 from optimist.kernels.verify.triton import block, compare, reject
 from optimist.kernels.verify.types import Noise, Places
 from optimist.messages.lengths import ExactSeqLens

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from optimist.kernels.add_rms_norm.triton import add_rms_norm
 from optimist.kernels.advance.triton import advance
 from optimist.kernels.kv_write.triton import kv_write
 from optimist.kernels.ngram.triton import ngram
 from optimist.kernels.paged_attention.triton import paged_attention, prepare
 from optimist.kernels.place.triton import place
-from optimist.kernels.rms_norm.triton import add_rms_norm, rms_norm
+from optimist.kernels.rms_norm.triton import rms_norm
 from optimist.kernels.rope.triton import rope_
 from optimist.kernels.sampling.triton import distribution, greedy, sample
 from optimist.kernels.silu_and_mul.triton import silu_and_mul
+from optimist.kernels.token_to_req_indices.triton import token_to_req_indices
 from optimist.kernels.verify.triton import block, compare, reject
 
 __all__ = [
@@ -30,4 +32,5 @@ __all__ = [
     "rope_",
     "sample",
     "silu_and_mul",
+    "token_to_req_indices",
 ]

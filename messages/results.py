@@ -93,7 +93,8 @@ class StepResult(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=
     """Worker to scheduler, once for each batch, when its tokens have become readable.
 
     Only rows that sampled are listed, and in `prompt` those that asked for it. slots, generations: [S].
-    token_counts: tokens accepted on the row, the bonus token included, [S]; token_ids: [sum].
+    token_counts: tokens accepted on the row, the bonus token included, [S]; token_ids: [sum]. 0: none could be
+        chosen, since the row's logits were no numbers or let none in, and its request fails.
     drafts_run: drafts the row was verified with, [S]: at most what the plan had room for.
     drafts_held: drafts that wait at the worker for the row's next step, [S], for a scheduler that plans
         no more than there are; empty where drafts are bound to a step when it begins.

@@ -25,6 +25,7 @@ class Brought(NamedTuple):
     row's first in the result's token_ids, [N]. asked, planned, run, held: drafts asked for, planned, verified, and
     waiting at the worker for the next step, [N].
     failed: slots of rows that it should have brought tokens for, and did not. unknown: rows of others.
+    empty: those of `failed` for which the worker says that no token could be chosen.
     """
 
     slots: Rows
@@ -36,6 +37,7 @@ class Brought(NamedTuple):
     held: Ints
     failed: Rows
     unknown: int
+    empty: frozenset[int] = frozenset()
 
     def only(self, chosen: Rows) -> Brought:
         """Of these places alone."""
@@ -57,16 +59,21 @@ def brought(flight: Flight, result: StepResult) -> Brought:
     counts, run, held = map(ints, (result.token_counts, result.drafts_run, result.drafts_held))
     starts = counts.cumsum(dtype=np.int32) - counts
     held = held if result.drafts_held else np.zeros(len(run), np.int32)
+    named = np.ones(flight.sampling.size, np.bool_)
     unknown = 0
     if (result.slots, result.generations) != (flight.slots_column, flight.generations_column):
         places = _places(flight, result)
-        unknown = size(result.slots) - int(np.count_nonzero(places != NOT_THERE))
+        named = places != NOT_THERE
+        unknown = size(result.slots) - int(np.count_nonzero(named))
         counts, starts, run, held = (_picked(v, places) for v in (counts, starts, run, held))
     good = (counts > 0) & (counts <= 1 + run) & (run <= flight.drafts)
     failed = flight.sampling[~good]
     planned = (flight.asked, flight.drafts)
     news = Brought(flight.sampling, counts, starts, *planned, run, held, failed, unknown)
-    return news.only(np.flatnonzero(good)) if failed.size else news
+    if not failed.size:
+        return news
+    empty = frozenset(flight.sampling[named & (counts == 0)].tolist())
+    return news.only(np.flatnonzero(good))._replace(empty=empty)
 
 
 def _is_plain(flight: Flight, result: StepResult) -> bool:

@@ -127,7 +127,7 @@ class Settlement:
         self._judge(news, cut.keep)
         messages: list[Tokens | Retired] = []
         messages.extend(self._messages(news, cut, result))
-        messages.extend(self._fail(slot, result.step) for slot in failed)
+        messages.extend(self._fail(slot, result.step, slot in news.empty) for slot in failed)
         if cut.finish:
             ended = news.slots[list(cut.finish)]
             self._registry.offer(ended)
@@ -196,14 +196,21 @@ class Settlement:
             for i in range(len(ids))
         ]
 
-    def _fail(self, slot: int, step: int) -> Retired:
-        """End a request whose tokens the worker did not send."""
-        request = self._epoch.slots.request(slot).id
-        self._departures.drop(slot)
+    def _fail(self, slot: int, step: int, empty: bool) -> Retired:
+        """End a request whose tokens the worker did not send. empty: since none could be chosen."""
+        request = self._epoch.slots.request(slot)
         message = f"step {step} returned no tokens for the request, or more than it can have"
+        if empty:
+            message = (
+                f"step {step} computed logits that are no finite numbers, or parameters of the request forbid "
+                "every token: none could be chosen"
+            )
+            # Its keys and values may be no numbers either.
+            self._registry.forget_after(request, 0)
+        self._departures.drop(slot)
         return Retired(
             incarnation=self._incarnation,
-            request=request,
+            request=request.id,
             problem=Problem(code="request_failed", message=message),
         )
 

@@ -45,7 +45,8 @@ class RowDrafts(NamedTuple):
 class Outcome(NamedTuple):
     """What one step produced, for the rows that sampled, in row order.
 
-    slots, generations, drafts_run: [S] int32. token_counts: drafts accepted, and one more, [S] int32.
+    slots, generations, drafts_run: [S] int32. token_counts: drafts accepted, and one more, [S] int32; 0
+    where no token could be chosen, since logits were no numbers or let none in: the request fails.
     token_ids: [sum(token_counts)] int32.
     drafts_held: drafts that the device now holds for the next step of each row, [S] int32; None
     where drafts come from the host.

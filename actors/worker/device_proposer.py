@@ -148,6 +148,8 @@ class Drafter:
             slots = round.rows.slots[which]
             logits = proposer.logits(round, i)
             ids, spread = self._draw(round, which, i, logits, chosen)
+            # What is no token is a draft like any other, and not accepted: see `distribution`.
+            ids = ids.clamp(min=0)
             at = upload(which, device)
             chosen[:, i].index_copy_(0, at, ids)
             round.state.write(upload(slots.astype(np.int64), device), i + 1, ids)

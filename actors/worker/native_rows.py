@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.actors.worker.base import Outcome, RowDrafts
+from optimist.actors.worker.no_token import answered
 from optimist.actors.worker.row_drafts import checked_drafts
 from optimist.kernels.native.shapes import Choice, Chosen, Ints, Rows
 from optimist.messages.base import column, floats, ints
@@ -99,16 +100,17 @@ def choice_of(opened: OpenedSlot) -> Choice:
 def outcome(batch: Batch, rows: Rows, chosen: Chosen, asked: Ints) -> Outcome:
     """What a step produced. asked: alternatives of each row that sampled, -1 for no report, [S]."""
     which = np.flatnonzero(rows.samples)
-    if not rows.drafts.any():
+    if not rows.drafts.any() and (chosen.ids >= 0).all():
         return _one_each(batch, rows, which, chosen, asked)
     drafts = rows.drafts[which]
     places = 1 + drafts
+    counts = answered(chosen.counts, chosen.ids, places)
     at = np.arange(places.sum()) - np.repeat(np.cumsum(places) - places, places)
-    filled = at < np.repeat(chosen.counts, places)
+    filled = at < np.repeat(counts, places)
     return Outcome(
         slots=rows.slots[which],
         generations=ints(batch.generations)[which],
-        token_counts=chosen.counts,
+        token_counts=counts,
         token_ids=chosen.ids[filled],
         drafts_run=drafts,
         logprobs=_logprobs(chosen, np.repeat(asked, places)[filled], filled),

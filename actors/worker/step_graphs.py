@@ -142,7 +142,7 @@ class Graph:
         self._slots = torch.zeros(key.rows, dtype=torch.int64, device=at)
         self._ahead = torch.zeros(key.rows, dtype=torch.int32, device=at)
         self._starts = torch.zeros(key.rows + 1, dtype=torch.int32, device=at)
-        self._row = torch.zeros(self._tokens, dtype=torch.int64, device=at)
+        self._row = torch.zeros(self._tokens, dtype=torch.int32, device=at)
         self._replay: Callable[[], None]
         self._replay, self._out = device.capture(self._enqueue)
 
@@ -155,7 +155,6 @@ class Graph:
         self._slots[:count].copy_(upload(slots.astype(np.int64), device))
         self._ahead[:count].copy_(upload(ahead.astype(np.int32), device))
         self._starts.copy_(upload(starts, device))
-        self._row[:tokens].copy_(upload(np.repeat(np.arange(count), queries), device))
         self._replay()
         hidden, ids, positions, seq_lens = self._out
         step = StepInput(
@@ -169,8 +168,9 @@ class Graph:
         seq_lens = torch.where(self._starts.diff() > 0, known, 0)
         table = state.block_table.index_select(0, self._slots)
         size = state.cache.shape[-2]
+        row = state.kernels.token_to_req_indices(self._starts, self._row)
         placed = state.kernels.place(
-            state.token_ids, self._slots, self._starts, seq_lens, table, size, row=self._row
+            state.token_ids, self._slots, self._starts, seq_lens, table, size, row=row
         )
         self._metadata = OptimisticMetadata(
             query_start_loc=self._starts,

@@ -43,18 +43,23 @@ class Choice:
         asked = np.flatnonzero(alternatives >= 0)
         raw = logits.index_select(0, upload(asked, logits.device)) if asked.size else None
         verified = self._verify(owners, places, positions, logits, proposal)
-        starts = upload(places.starts, logits.device)
-        within = torch.arange(len(owners), device=logits.device)
-        within = within - starts.index_select(0, places.row)
-        valid = within <= verified.accepted.index_select(0, places.row)
-        self._sampling.chosen(owners, verified.ids, valid)
+        if self._sampling.penalised(owners).any():
+            self._count(owners, places, verified)
         if raw is None:
             return Chosen(slots, generations, places, verified)
         counts = alternatives[asked]
-        ids = verified.ids.index_select(0, upload(asked, logits.device))
+        ids = verified.ids.index_select(0, upload(asked, logits.device)).clamp(min=0)
         found = logprobs(raw, ids, int(counts.max()))
         reported = Reported(asked.astype(np.int32), counts, found)
         return Chosen(slots, generations, places, verified, reported)
+
+    def _count(self, owners: Ints, places: Places, verified: Verified) -> None:
+        """Remember how often tokens were chosen."""
+        starts = upload(places.starts, places.row.device)
+        within = torch.arange(len(owners), device=places.row.device)
+        within = within - starts.index_select(0, places.row)
+        valid = within <= verified.accepted.index_select(0, places.row)
+        self._sampling.chosen(owners, verified.ids.clamp(min=0), valid)
 
     def _verify(
         self,

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.actors.worker.base import Outcome
+from optimist.actors.worker.no_token import answered
 from optimist.actors.worker.prompt_scores import Asked, prompt_scores
 from optimist.kernels.device import Device
 from optimist.kernels.logprobs import Report
@@ -70,6 +71,7 @@ class TorchTicket:
         ids, accepted, *reports = self._reading.wait()
         ids, counts = ids.astype(np.int32), accepted.astype(np.int32) + 1
         starts = places.starts
+        counts = answered(counts, ids, np.diff(starts))
         within = np.arange(ids.size) - np.repeat(starts[:-1], np.diff(starts))
         kept = within < np.repeat(counts, np.diff(starts))
         return Outcome(

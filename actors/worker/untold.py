@@ -74,7 +74,7 @@ class Untold:
         self._count[slots] += counts
         if (wide := int(self._count.max(initial=0))) > self._ids.shape[1]:
             self._ids = np.pad(self._ids, ((0, 0), (0, wide)))
-        if size(column) == len(slots):
+        if size(column) == len(slots) and (counts == 1).all():
             self._ids[slots, begin] = ids
         else:
             within = np.arange(len(ids)) - np.repeat(counts.cumsum() - counts - begin, counts)

@@ -19,4 +19,4 @@ def advance(
     """As the reference."""
     computed.index_add_(0, slots, queries - rejected)
     flat = at * token_ids.shape[1] + positions
-    token_ids.view(-1).index_copy_(0, flat, ids.to(torch.int32))
+    token_ids.view(-1).index_copy_(0, flat, ids.clamp(min=0).to(torch.int32))

@@ -20,9 +20,10 @@ def advance(
     computed: tokens in the cache, [slots] int32. token_ids: known tokens, [slots, W] int32. slots:
     of the rows, [R] int64, each once. queries, rejected: query tokens, and drafts among them that
     were not accepted, [R] int32. at, positions, ids: slot, position and token of each choice, [J]
-    int64; those behind a rejected draft lie beyond what counts, and are overwritten in time.
+    int64; those behind a rejected draft lie beyond what counts, and are overwritten in time. In place of
+    NO_TOKEN, which ends its request, 0 is remembered: steps may be under way that read it.
     """
     for slot, query, lost in zip(slots.tolist(), queries.tolist(), rejected.tolist(), strict=True):
         computed[slot] += query - lost
     for slot, position, token in zip(at.tolist(), positions.tolist(), ids.tolist(), strict=True):
-        token_ids[slot, position] = token
+        token_ids[slot, position] = max(token, 0)

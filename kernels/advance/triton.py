@@ -35,7 +35,7 @@ def _advance(
     tl.store(computed + b_slot, b_computed + b_more.to(tl.int32), mask=m_r)
     b_at = tl.load(at + o_x, mask=o_x < J, other=-1)
     m_j = b_at >= 0
-    b_id = tl.load(ids + o_x, mask=m_j, other=0).to(tl.int32)
+    b_id = tl.maximum(tl.load(ids + o_x, mask=m_j, other=0), 0).to(tl.int32)
     tl.store(
         token_ids + b_at * s_tokens + tl.load(positions + o_x, mask=m_j, other=0), b_id, mask=m_j
     )

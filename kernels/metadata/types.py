@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from optimist.kernels.token_to_req_indices import token_to_req_indices
 from optimist.messages.lengths import ExactSeqLens, SeqLensUpperBound
 
 
@@ -82,9 +83,7 @@ class _Metadata:
         _check_buffer(buffer, self.num_tokens, self.seq_lens.device)
         out = buffer[: self.num_tokens]
         if self._requests is None:
-            tokens = torch.arange(self.num_tokens, dtype=torch.int32, device=buffer.device)
-            rows = torch.searchsorted(self.query_start_loc[1:], tokens, right=True, out_int32=True)
-            self._requests = out.copy_(torch.where(rows < self.num_rows, rows, 0))
+            self._requests = token_to_req_indices(self.query_start_loc, out)
             self._owner = buffer
         elif self._owner is not buffer:
             out.copy_(self._requests)

@@ -57,7 +57,7 @@ struct Rows {
 // have 1 + drafts places for each row, of which the first counts[row] are filled.
 struct Chosen {
   int32_t* counts;  // tokens of each row: accepted drafts and the one behind them, [rows]
-  int32_t* ids;
+  int32_t* ids;      // below 0: none, since the likeliest token's logit is no finite number
   float* logprobs;  // null: nothing is reported
   int32_t* ranks;
   int32_t* top_ids;  // [places][alternatives]

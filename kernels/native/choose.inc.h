@@ -171,14 +171,17 @@ float score_floor(const Choice& c, const float* scores, int vocab, float* room, 
 
 // What the request's parameters make of the logits, in scratch: scores relative to the likeliest token,
 // -inf behind the vocabulary. Those below the floor are dropped. drawn: false where the likeliest is
-// the answer.
+// the answer, which is kNoToken where its logit is no finite number.
 struct Scored {
   Best best;
   float floor;
   bool drawn;
 };
 
+ALWAYS bool is_finite(float x) { return x - x == 0; }
+
 Scored score_tokens(const ChooseWork& work) {
+  if (!is_finite(work.best.value)) return {{work.best.value, kNoToken}, 0, false};
   const Choice& c = *work.choice;
   int vocab = work.vocab, width = (vocab + 15) / 16 * 16;
   bool edited = work.known || c.biases || work.emitted < c.min_tokens;
@@ -191,6 +194,7 @@ Scored score_tokens(const ChooseWork& work) {
     penalise(scores, work);
     edit(scores, work);
     scored.best = largest(scores, width);
+    if (!is_finite(scored.best.value)) return {{scored.best.value, kNoToken}, 0, false};
   }
   if (!scored.drawn) return scored;
   F most = set1(scored.best.value), heat = set1(c.temperature);
@@ -223,7 +227,9 @@ int32_t choose(const ChooseWork& work) {
 
 // The probability of a token among those that may be drawn. The temperature is above zero.
 float likelihood(const ChooseWork& work, int32_t id) {
-  float floor = score_tokens(work).floor, *scores = work.scratch, own = scores[id];
+  Scored scored = score_tokens(work);
+  if (scored.best.id == kNoToken) return 0;
+  float floor = scored.floor, *scores = work.scratch, own = scores[id];
   double all = 0;
   for (int i = 0; i < work.vocab; i += 16) {
     F score = load(scores + i);

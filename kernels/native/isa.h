@@ -45,10 +45,14 @@ struct Acts {
   int32_t groups;
 };
 
+// NaN where one of the values is: nothing can be chosen among them.
 struct Best {
   float value;
   int32_t id;
 };
+
+// In place of a token where the likeliest is none. Apart from what stands where there is no draft.
+constexpr int32_t kNoToken = -2;
 
 enum class Finish : int32_t { store, add, gate, pick };
 

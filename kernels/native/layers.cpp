@@ -52,6 +52,8 @@ void Step::embed(Walk& walk) {
 void Step::embed_token(int t) {
   int dim = m_.shape.head_dim, half = dim / 2;
   float* out = m_.residual.get() + (size_t)t * m_.hidden_width;
+  // An earlier row may have left a NaN there, of which a weight of zero makes no zero.
+  std::fill(out + m_.shape.hidden, out + m_.hidden_width, 0.0f);
   if (m_.embedding)
     dequantise(m_.embedding_type,
                m_.embedding.get() + (size_t)ids_[t] * row_bytes(m_.embedding_type, m_.shape.hidden),
@@ -219,12 +221,22 @@ void Step::rope(Walk& walk, int index) {
   m_.pool.parts(walk, parts, [&](int part) {
     for (int i = share(all, part, parts); i < share(all, part + 1, parts); ++i) {
       int token = i / heads;
+      if (i % heads == 0) clear_rest(token, index);
       const Row& row = rows_[row_of_[token]];
       isa_.rope(work, token, i % heads, m_.slots.table(row.slot), positions_[token],
                 row.queries == 1, token + 1 == row.first_token + row.queries);
     }
   });
   lap(walk, kRope);
+}
+
+// What lies behind the heads of a token, which `o` multiplies with zeros: see embed_token.
+void Step::clear_rest(int token, int index) {
+  int filled = m_.shape.heads * m_.shape.head_dim, rest = m_.attn_width - filled;
+  if (m_.layers[index].o.linear.format == Format::bf16)
+    std::memset(m_.inner.view.values + token * m_.inner.view.stride + 2 * filled, 0, 2 * (size_t)rest);
+  else
+    std::fill_n(m_.mixed.get() + (size_t)token * m_.attn_width + filled, rest, 0.0f);
 }
 
 void Step::attend(Walk& walk, int index) {

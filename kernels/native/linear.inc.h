@@ -174,12 +174,17 @@ void finish_gate(const Epilogue& e, const Tile& t, int row, int panel) {
 }
 
 void finish_pick(const Epilogue& e, const Tile& t, int row, int from, int count) {
-  float top = -__builtin_inff();
-  if (count == kPanel)
+  float top = -__builtin_inff(), sum = 0;
+  if (count == kPanel) {
     top = reduce_max(vmax(load(t), load(t + 16)));
-  else
+    sum = reduce_add(add(load(t), load(t + 16)));
+  } else {
     for (int j = 0; j < count; ++j) top = t[j] > top ? t[j] : top;
+    for (int j = 0; j < count; ++j) sum += t[j];
+  }
   Best& best = e.best[row];
+  // Of what is compared with a NaN nothing is larger: it would be passed over, or stay.
+  if (sum != sum) best.value = sum;
   // Of equals the first, in whatever order panels come.
   if (top > best.value || (top == best.value && from < best.id)) {
     int j = 0;

@@ -165,7 +165,7 @@ class Chosen(NamedTuple):
     """Of the rows that chose, S of them, in order.
 
     counts: tokens of each, [S]. ids, logprobs, ranks: [sum(1 + drafts)], a row's own places first filled
-    from the left. top_ids, top_values: [sum(1 + drafts), alternatives].
+    from the left; an id below 0 is none, since the likeliest token's logit is no finite number. top_ids, top_values: [sum(1 + drafts), alternatives].
     """
 
     counts: Ints

@@ -208,6 +208,7 @@ Best Step::best_of(int output) const {
   Best best = thread_best_[0][output];
   for (size_t t = 1; t < thread_best_.size(); ++t) {
     const Best& other = thread_best_[t][output];
+    if (std::isnan(other.value)) return other;
     if (other.value > best.value || (other.value == best.value && other.id < best.id)) best = other;
   }
   return best;
@@ -252,12 +253,13 @@ int Step::compare_row(int index, int thread) {
   }
 }
 
-// A token of the row, and what is said of it.
+// A token of the row, and what is said of it. Behind kNoToken, which ends the request, the text goes on
+// with any token: steps may be under way already.
 void Step::yield(const Row& row, int output, int32_t id) {
   chosen_->ids[output] = id;
   bool reported = m_.slots[row.slot].choice.alternatives >= 0 && chosen_->logprobs;
-  if (reported) report(row, output, id);
-  m_.slots.append(row.slot, id);
+  if (reported && id >= 0) report(row, output, id);
+  m_.slots.append(row.slot, std::max(id, 0));
 }
 
 void Step::report(const Row& row, int output, int32_t id) {

@@ -60,6 +60,7 @@ class Step : public Job, public std::enable_shared_from_this<Step> {
   void embed_token(int token);
   void layer(Walk& walk, int index);
   void rope(Walk& walk, int index);
+  void clear_rest(int token, int index);
   void attend(Walk& walk, int index);
   void attend_item(AttentionWork& work, const Item& item, const Item* next) const;
   void merge(Walk& walk);

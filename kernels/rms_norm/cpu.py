@@ -8,12 +8,6 @@ from torch import Tensor
 from optimist.kernels.card import wide
 
 
-def add_rms_norm(x: Tensor, more: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """Add more [T, E] to x [T, E], in place, and normalise the sum. [T, E] in more's dtype."""
-    x += more
-    return rms_norm(x, weight, eps).to(more.dtype)
-
-
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """Each row of x [T, E] (or [T, H, D]) divided by its root mean square, times weight [E].
 

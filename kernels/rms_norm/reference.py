@@ -13,9 +13,3 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     values = x.to(wide(x.dtype))
     scale = torch.rsqrt(values.square().mean(-1, keepdim=True) + eps)
     return (values * scale * weight.to(values.dtype)).to(x.dtype)
-
-
-def add_rms_norm(x: Tensor, more: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """Add more [T, E] to x [T, E], in place, and normalise the sum. [T, E] in more's dtype."""
-    x += more
-    return rms_norm(x, weight, eps).to(more.dtype)

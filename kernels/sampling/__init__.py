@@ -8,11 +8,12 @@ from optimist.kernels.card import Card
 from optimist.kernels.sampling import reference
 from optimist.kernels.sampling.cpu import distribution, greedy, sample
 from optimist.kernels.sampling.noise import ACCEPT, PROPOSAL, RESIDUAL, branch, gumbel, uniform
-from optimist.kernels.sampling.types import Edits, Penalties, Rows
+from optimist.kernels.sampling.types import NO_TOKEN, Edits, Penalties, Rows
 
 __all__ = [
     "ACCEPT",
     "CARD",
+    "NO_TOKEN",
     "PROPOSAL",
     "RESIDUAL",
     "Edits",

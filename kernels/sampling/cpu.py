@@ -7,15 +7,23 @@ from torch import Tensor
 
 from optimist.kernels.sampling.noise import gumbel
 from optimist.kernels.sampling.nucleus import keep_nucleus_
-from optimist.kernels.sampling.types import Edits, Penalties, Rows
+from optimist.kernels.sampling.types import NO_TOKEN, Edits, Penalties, Rows
 
 AT_ONCE = 1 << 18
 """scores that stay in a core's cache, with their noise, from one operator to the next"""
 
 
 def greedy(logits: Tensor) -> Tensor:
-    """The likeliest token of each row of logits [S, V], the lowest id among equals. [S] int64."""
-    return logits.argmax(-1)
+    """The likeliest token of each row of logits [S, V], the lowest id among equals. [S] int64.
+
+    NO_TOKEN where one of them is not a number, or the largest is not finite.
+    """
+    return named(logits, logits.argmax(-1))
+
+
+def named(scores: Tensor, ids: Tensor) -> Tensor:
+    """The ids [S] of each row's largest score, NO_TOKEN where that is not a finite number. scores: [S, V]."""
+    return ids.where(scores.gather(1, ids[:, None])[:, 0].isfinite(), NO_TOKEN)
 
 
 def sample(logits: Tensor, rows: Rows) -> Tensor:
@@ -23,7 +31,7 @@ def sample(logits: Tensor, rows: Rows) -> Tensor:
 
     logits: [S, V] float32 or wider, overwritten. Penalties, edits, temperature, then the filters
     top_k, top_p (of what top_k left) and min_p (relative to the likeliest), then noise, then argmax.
-    Tokens as likely as the last one that a filter keeps are kept with it.
+    Tokens as likely as the last one that a filter keeps are kept with it. NO_TOKEN: see `greedy`.
     """
     _adjust_(logits, rows)
     if rows.temperature is None or not logits.shape[0]:
@@ -35,10 +43,12 @@ def sample(logits: Tensor, rows: Rows) -> Tensor:
 def distribution(logits: Tensor, rows: Rows) -> Tensor:
     """The probabilities that `sample` chooses by, [S, V] in logits' dtype; logits are overwritten.
 
-    Of a greedy row all of it lies on one token.
+    Of a greedy row all of it lies on one token. NaN where there is NO_TOKEN.
     """
     _adjust_(logits, rows)
-    best = torch.zeros_like(logits).scatter_(1, greedy(logits)[:, None], 1.0)
+    ids = greedy(logits)[:, None]
+    best = torch.zeros_like(logits).scatter_(1, ids.clamp(min=0), 1.0)
+    best = torch.where(ids < 0, torch.nan, best)
     if rows.temperature is None or not logits.shape[0]:
         return best
     spread = torch.cat([_scores_(logits, rows, part).softmax(-1) for part in _parts(logits)])
@@ -55,7 +65,8 @@ def _draw(logits: Tensor, rows: Rows, part: slice, ids: Tensor) -> Tensor:
     assert rows.temperature is not None
     scores = _scores_(logits, rows, part)
     noise = gumbel(rows.seed[part], rows.position[part], ids)
-    return scores.add_(noise.mul_(rows.temperature[part, None] > 0)).argmax(-1)
+    scores.add_(noise.mul_(rows.temperature[part, None] > 0))
+    return named(scores, scores.argmax(-1))
 
 
 def _adjust_(logits: Tensor, rows: Rows) -> None:

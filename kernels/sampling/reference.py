@@ -7,13 +7,16 @@ import math
 import torch
 from torch import Tensor
 
-from optimist.kernels.sampling.types import Rows
+from optimist.kernels.sampling.types import NO_TOKEN, Rows
 
 _WORD = 0xFFFFFFFF
 
 
 def sample(logits: Tensor, rows: Rows) -> Tensor:
-    """A token for each row of logits [S, V], [S] int64. Reads tensors freely: it is for tests."""
+    """A token for each row of logits [S, V], [S] int64. Reads tensors freely: it is for tests.
+
+    NO_TOKEN where the largest logit is no finite number, or another is not a number.
+    """
     return torch.tensor([_row(logits[s].clone(), rows, s) for s in range(logits.shape[0])])
 
 
@@ -22,7 +25,9 @@ def distribution(logits: Tensor, rows: Rows) -> Tensor:
     out = torch.zeros_like(logits)
     for s in range(logits.shape[0]):
         scores, warm = _scores(logits[s].clone(), rows, s)
-        if warm:
+        if not scores.max().isfinite():
+            out[s] = torch.nan
+        elif warm:
             out[s] = torch.softmax(scores, 0)
         else:
             out[s, int((scores == scores.max()).nonzero()[0])] = 1.0
@@ -70,6 +75,8 @@ def _keys(seed: int, position: int) -> tuple[int, int]:
 
 def _row(logits: Tensor, rows: Rows, s: int) -> int:
     scores, warm = _scores(logits, rows, s)
+    if not scores.max().isfinite():
+        return NO_TOKEN
     if not warm:
         return int((scores == scores.max()).nonzero()[0])
     seed, position = int(rows.seed[s]), int(rows.position[s])
@@ -89,7 +96,7 @@ def _scores(logits: Tensor, rows: Rows, s: int) -> tuple[Tensor, bool]:
             if row == s:
                 logits[token] += value
     temperature = 0.0 if rows.temperature is None else float(rows.temperature[s])
-    if not temperature:
+    if not temperature or not logits.max().isfinite():
         return logits, False
     scores = (logits - logits.max()) / temperature
     for keep in (_top_k, _top_p, _min_p):

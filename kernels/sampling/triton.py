@@ -14,7 +14,10 @@ BLOCK = 2048
 
 
 def greedy(logits: Tensor) -> Tensor:
-    """The likeliest token of each row of logits [S, V], the lowest id among equals. [S] int64."""
+    """The likeliest token of each row of logits [S, V], the lowest id among equals. [S] int64.
+
+    NO_TOKEN where one of them is not a number, or the largest is not finite.
+    """
     return _choose(logits.contiguous(), None)
 
 
@@ -25,11 +28,15 @@ def sample(logits: Tensor, rows: Rows) -> Tensor:
 
 
 def distribution(logits: Tensor, rows: Rows) -> Tensor:
-    """The probabilities that `sample` chooses by, [S, V] in logits' dtype; logits are overwritten."""
+    """The probabilities that `sample` chooses by, [S, V] in logits' dtype; logits are overwritten.
+
+    NaN where there is NO_TOKEN.
+    """
     logits = _adjusted(logits, rows)
     best = _choose(logits, None)
     if rows.temperature is None:
-        return torch.zeros_like(logits).scatter_(1, best[:, None], 1.0)
+        spike = torch.zeros_like(logits).scatter_(1, best[:, None].clamp(min=0), 1.0)
+        return torch.where(best[:, None] < 0, torch.nan, spike)
     out = torch.empty_like(logits)
     launch(
         spread,

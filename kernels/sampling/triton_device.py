@@ -10,7 +10,10 @@ import triton
 import triton.language as tl
 
 from optimist.kernels.sampling.triton_noise import gumbel, keys
+from optimist.kernels.sampling.types import NO_TOKEN
 from optimist.kernels.triton_common import wide
+
+NONE = tl.constexpr(NO_TOKEN)
 
 EVERYTHING = tl.constexpr(0xFFFFFFFF)
 """a border that nothing is deeper than"""
@@ -62,13 +65,20 @@ def edit(
 
 @triton.jit
 def _peak(p_l: tl.tensor, V: tl.tensor, BLOCK: tl.constexpr) -> tl.tensor:
-    """The largest logit of a row."""
+    """The largest logit of a row, infinity where one of them is not a number."""
     WIDE: tl.constexpr = tl.float64 if p_l.dtype.element_ty == tl.float64 else tl.float32
     b_max = tl.full([BLOCK], float("-inf"), WIDE)
     for i_v in range(0, V, BLOCK):
         o_v = i_v + tl.arange(0, BLOCK)
-        b_max = tl.maximum(b_max, wide(tl.load(p_l + o_v, mask=o_v < V, other=float("-inf"))))
+        b_l = wide(tl.load(p_l + o_v, mask=o_v < V, other=float("-inf")))
+        b_max = tl.maximum(b_max, tl.where(b_l <= float("inf"), b_l, float("inf")))
     return tl.max(b_max, 0)
+
+
+@triton.jit
+def _finite(peak: tl.tensor) -> tl.tensor:
+    """Whether there is a likeliest token."""
+    return (peak > float("-inf")) & (peak < float("inf"))
 
 
 @triton.jit
@@ -210,7 +220,8 @@ def choose(
         b_best, b_at = tl.where(m_better, b_score, b_best), tl.where(m_better, o_v, b_at)
     # Of equals the lowest id: within a position of the block the first was kept.
     best = tl.max(b_best, 0)
-    tl.store(out + i_s, tl.min(tl.where(b_best == best, b_at, V), 0).to(tl.int64))
+    at = tl.min(tl.where(b_best == best, b_at, V), 0)
+    tl.store(out + i_s, tl.where(_finite(peak), at, NONE).to(tl.int64))
 
 
 @triton.jit
@@ -240,10 +251,11 @@ def spread(
             b_score = _scores(p_l, o_v, V, peak, heat)
             m_kept = (_depth(b_score) <= border) & (b_score >= floor)
             b_out = tl.where(m_kept, tl.exp(b_score) / mass, 0.0)
+            b_out = tl.where(_finite(peak), b_out, float("nan"))
             tl.store(out + i_s * V + o_v, b_out.to(out.dtype.element_ty), mask=o_v < V)
     else:
         at = tl.load(likeliest + i_s)
         for i_v in range(0, V, BLOCK):
             o_v = i_v + tl.arange(0, BLOCK)
-            b_out = (o_v == at).to(out.dtype.element_ty)
+            b_out = tl.where(at < 0, float("nan"), (o_v == at).to(out.dtype.element_ty))
             tl.store(out + i_s * V + o_v, b_out, mask=o_v < V)

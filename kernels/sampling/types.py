@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+NO_TOKEN = -2
+"""in place of a token where the largest logit is no finite number: nothing can be chosen. Apart from NO_DRAFT"""
+
 
 class Penalties(NamedTuple):
     """counts: how often each token was emitted, [S, V] int32. in_prompt: [S, V] bool.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from optimist.kernels.sampling import ACCEPT, RESIDUAL, reference
+from optimist.kernels.sampling import ACCEPT, NO_TOKEN, RESIDUAL, reference
 from optimist.kernels.verify.types import Noise, Places, Verified
 
 Reals = list[float]
@@ -37,7 +37,9 @@ class Round:
 
     def left(self, i: int, weight: float) -> Reals:
         """What a token behind i accepted drafts may be, not normalised."""
-        return [max(weight * p - q, 0.0) for p, q in zip(self.p[i], self.q[i], strict=True)]
+        every = zip(self.p[i], self.q[i], strict=True)
+        # Of a NaN nothing is left.
+        return [max(0.0, weight * p - q) for p, q in every]
 
     def draw(self, i: int, weights: Reals) -> int:
         """The token behind i accepted drafts."""
@@ -49,7 +51,7 @@ class Round:
             for token, w in enumerate(weights)
             if w > 0
         ]
-        return -max(scores)[1]
+        return -max(scores)[1] if scores else NO_TOKEN
 
 
 def verify(
@@ -71,6 +73,7 @@ def _compare(row: Round) -> tuple[int, int]:
         scores = [math.log(p) if p > 0 else -math.inf for p in row.p[i]]
         noise = [reference.gumbel(row.seed, row.begin + i, token) for token in range(len(scores))]
         token = max(range(len(scores)), key=lambda v: scores[v] + noise[v])
+        token = token if scores[token] > -math.inf else NO_TOKEN
         if i == len(row.drafts) or token != row.drafts[i]:
             return i, token
     raise AssertionError
@@ -78,7 +81,7 @@ def _compare(row: Round) -> tuple[int, int]:
 
 def _reject(row: Round) -> tuple[int, int]:
     for i, draft in enumerate(row.drafts):
-        if row.judge(i) * row.q[i][draft] >= row.p[i][draft]:
+        if not row.judge(i) * row.q[i][draft] < row.p[i][draft]:
             return i, row.draw(i, row.left(i, 1.0))
     return len(row.drafts), row.draw(len(row.drafts), row.p[-1])
 
@@ -86,7 +89,8 @@ def _reject(row: Round) -> tuple[int, int]:
 def _block(row: Round) -> tuple[int, int]:
     weight, accepted, found = 1.0, 0, 1.0
     for i, draft in enumerate(row.drafts):
-        weight = min(1.0, weight * row.p[i][draft] / row.q[i][draft])
+        ratio = weight * row.p[i][draft] / row.q[i][draft]
+        weight = min(1.0, ratio) if ratio > 0 else 0.0
         rest = sum(row.left(i + 1, weight))
         share = weight
         if i + 1 < len(row.drafts):

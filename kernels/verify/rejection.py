@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from optimist.kernels.sampling import ACCEPT, RESIDUAL, branch, gumbel, uniform
+from optimist.kernels.sampling.cpu import named
 from optimist.kernels.verify.cpu import leading
 from optimist.kernels.verify.types import Noise, Places, Verified
 
@@ -68,7 +69,9 @@ def _together(
     weights, accepted = [weight], torch.zeros_like(places.counts)
     for i in range(1, places.most + 1):
         before, here = places.grid[:, i - 1], places.grid[:, i]
-        weight = (weight * ratio.index_select(0, before)).clamp(max=1.0)
+        weight = weight * ratio.index_select(0, before)
+        # What is not a number is not accepted.
+        weight = torch.where(weight > 0, weight.clamp(max=1.0), 0.0)
         weights.append(weight)
         rest = _residual(target, proposal, places, here, weight).sum(1)
         share = rest / (rest + 1 - weight)
@@ -90,7 +93,9 @@ def _residual(
         lost = torch.zeros_like(p).scatter_(1, drafts.clamp(min=0), 1.0)
     else:
         lost = proposal.index_select(0, at)
-    return torch.where(drafts < 0, p, p - lost).clamp_(min=0.0)
+    left = torch.where(drafts < 0, p, p - lost)
+    # Of what is not a number nothing is left.
+    return torch.where(left > 0, left, 0.0)
 
 
 def _close(
@@ -112,4 +117,4 @@ def _close(
     tokens = torch.arange(left.shape[1], dtype=torch.int32, device=left.device)
     scores = left.log() + gumbel(seed, noise.position.index_select(0, at), tokens)
     drafts = places.drafts.clamp(min=0)
-    return Verified(drafts.index_copy(0, at, scores.argmax(-1)), accepted)
+    return Verified(drafts.index_copy(0, at, named(scores, scores.argmax(-1))), accepted)

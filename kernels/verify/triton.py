@@ -10,6 +10,7 @@ from torch import Tensor
 from optimist.kernels.sampling.noise import ACCEPT as ACCEPT_BRANCH
 from optimist.kernels.sampling.noise import RESIDUAL as RESIDUAL_BRANCH
 from optimist.kernels.sampling.triton_noise import branch, gumbel, keys, uniform
+from optimist.kernels.sampling.types import NO_TOKEN
 from optimist.kernels.triton_common import launch, power_of_2, wide
 from optimist.kernels.verify.types import Noise, Places, Verified
 
@@ -17,6 +18,7 @@ BLOCK = 2048
 """tokens of the vocabulary at a time"""
 
 ACCEPT = tl.constexpr(ACCEPT_BRANCH)
+NONE = tl.constexpr(NO_TOKEN)
 RESIDUAL = tl.constexpr(RESIDUAL_BRANCH)
 
 
@@ -105,7 +107,9 @@ def _draw(
         b_score = tl.where(b_left > 0, b_score, float("-inf"))
         m_better = b_score > b_best
         b_best, b_at = tl.where(m_better, b_score, b_best), tl.where(m_better, o_v, b_at)
-    return tl.min(tl.where(b_best == tl.max(b_best, 0), b_at, V), 0)
+    best = tl.max(b_best, 0)
+    at = tl.min(tl.where(b_best == best, b_at, V), 0)
+    return tl.where(best > float("-inf"), at, NONE)
 
 
 @triton.jit(do_not_specialize=["s_grid"])
@@ -140,7 +144,9 @@ def _judge(
             q = wide(tl.load(proposal + at))
         number = uniform(judge, begin + i_k)
         if TOGETHER:
-            weight = tl.minimum(weight * (p / q), 1.0)
+            # What is not a number is not accepted.
+            ratio = weight * (p / q)
+            weight = tl.where(ratio > 0, tl.minimum(ratio, 1.0), 0.0)
             after = (first + i_k + 1) * V
             p_after = proposal + after if proposal is not None else None
             following = tl.load(drafts + first + i_k + 1)

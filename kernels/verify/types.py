@@ -66,7 +66,7 @@ class Noise(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """ids: the token of each place, [J] int64; of a row only the first 1 + accepted count.
+    """ids: the token of each place, [J] int64; of a row only the first 1 + accepted count. NO_TOKEN: see there.
 
     accepted: drafts of each row that are accepted, [S] int64.
     """

@@ -7,10 +7,19 @@ from typing import Any
 
 import pytest
 import torch
-from sampling_rows import VOCAB, logits_of, mixed_rows
+from sampling_rows import BROKEN, VOCAB, broken, logits_of, mixed_rows
 from torch import Tensor
 
-from optimist.kernels.sampling import Edits, Rows, greedy, gumbel, reference, sample
+from optimist.kernels.sampling import (
+    NO_TOKEN,
+    Edits,
+    Rows,
+    distribution,
+    greedy,
+    gumbel,
+    reference,
+    sample,
+)
 from optimist.kernels.sync_check import checked_step
 
 
@@ -168,3 +177,17 @@ def test_nothing_is_read_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     with checked_step():
         sample(logits, rows)
         greedy(logits)
+
+
+@pytest.mark.parametrize("hot", [False, True])
+def test_a_row_without_a_likeliest_token_chooses_none(hot: bool) -> None:
+    logits = broken()
+    rows = mixed_rows(len(logits), 2)._replace(edits=(), penalties=None)
+    rows = rows._replace(temperature=torch.full((len(logits),), float(hot)))
+    got = sample(logits.clone(), rows).tolist()
+    assert got == reference.sample(logits, rows).tolist()
+    assert [token == NO_TOKEN for token in got] == [True] * BROKEN + [False] * 2
+    assert (greedy(logits)[:BROKEN] == NO_TOKEN).all()
+    spread = distribution(logits.clone(), rows)
+    assert spread.isnan().all(-1).tolist() == [True] * BROKEN + [False] * 2
+    torch.testing.assert_close(spread, reference.distribution(logits, rows), equal_nan=True)

@@ -48,3 +48,18 @@ def mixed_rows(rows: int, seed: int) -> Rows:
         top_p=choice(1.0, 0.9, 0.5, 0.01),
         min_p=choice(0.0, 0.05, 0.5, 1.0),
     )
+
+
+BROKEN = 4
+"""rows of `broken` that have no likeliest token; behind them are two that have one"""
+
+
+def broken(seed: int = 0) -> Tensor:
+    """Logits of which one is no number, or all, or infinite, or none is allowed; and of two whole rows."""
+    logits = logits_of(BROKEN + 2, seed)
+    logits[0, VOCAB // 2] = torch.nan
+    logits[1] = torch.nan
+    logits[2, 3] = torch.inf
+    logits[3] = -torch.inf
+    logits[5, 7] = -torch.inf
+    return logits

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import msgspec
 from scheduler_rig import make_rig
 
-from optimist.messages.base import column
+from optimist.messages.base import column, ints
 from optimist.messages.control import Drain
 from optimist.messages.results import StepResult
 
@@ -84,5 +85,24 @@ def test_a_row_that_the_worker_leaves_out_fails_alone(depth: int) -> None:
     retired = rig.streams[requests[1]].retired
     assert retired is not None and retired.problem is not None
     assert retired.problem.code == "request_failed"
+    assert [len(rig.delivered(r)) for r in requests] == [4, 0, 4]
+    rig.assert_clean()
+
+
+def test_a_row_for_which_no_token_could_be_chosen_fails_alone_and_leaves_no_cache(
+    depth: int,
+) -> None:
+    rig = make_rig(depth=depth)
+    requests = [rig.admit(9, 4) for _ in range(3)]
+    rig.turn()
+    whole = rig.results.popleft()
+    ids = ints(whole.token_ids).tolist()
+    counts, kept = column([1, 0, 1]), column([ids[0], ids[2]])
+    rig.receive(msgspec.structs.replace(whole, token_counts=counts, token_ids=kept))
+    retired = rig.streams[requests[1]].retired
+    assert retired is not None and retired.problem is not None
+    assert retired.problem.code == "request_failed"
+    assert "no finite numbers" in retired.problem.message
+    rig.drain()
     assert [len(rig.delivered(r)) for r in requests] == [4, 0, 4]
     rig.assert_clean()

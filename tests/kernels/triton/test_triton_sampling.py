@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from sampling_rows import VOCAB, logits_of, mixed_rows
+from sampling_rows import BROKEN, VOCAB, broken, logits_of, mixed_rows
 from torch import Tensor
 
-from optimist.kernels.sampling import Rows, cpu, reference
+from optimist.kernels.sampling import NO_TOKEN, Rows, cpu, reference
 from optimist.kernels.sampling import triton as triton_sampling
 from optimist.kernels.sampling.triton import distribution, greedy, sample
 from optimist.kernels.sync_check import checked_step
@@ -104,3 +104,17 @@ def test_nothing_is_read_on_the_host(device: str, monkeypatch: pytest.MonkeyPatc
         sample(logits, rows)
         distribution(logits, rows)
         greedy(logits)
+
+
+@pytest.mark.parametrize("heat", [None, 0.0, 1.0])
+def test_a_row_without_a_likeliest_token_chooses_none(heat: float | None, device: str) -> None:
+    logits = broken()
+    rows = mixed_rows(len(logits), 2)._replace(edits=(), penalties=None)
+    temperature = None if heat is None else torch.full((len(logits),), heat)
+    rows = rows._replace(temperature=temperature)
+    want = reference.sample(logits, rows).tolist()
+    assert [token == NO_TOKEN for token in want] == [True] * BROKEN + [False] * 2
+    assert sample(logits.clone().to(device), on(device, rows)).tolist() == want
+    assert (greedy(logits.to(device))[:BROKEN] == NO_TOKEN).all()
+    spread = distribution(logits.clone().to(device), on(device, rows)).cpu()
+    torch.testing.assert_close(spread, reference.distribution(logits, rows), equal_nan=True)

@@ -12,9 +12,11 @@ from torch import Tensor
 
 from optimist.kernels.advance import CARD as ADVANCE
 from optimist.kernels.advance.triton import advance
-from optimist.kernels.metadata.triton import token_to_req_indices
 from optimist.kernels.place import CARD as PLACE
 from optimist.kernels.place.triton import place
+from optimist.kernels.token_to_req_indices import CARD as ROWS
+from optimist.kernels.token_to_req_indices import token_to_req_indices as on_torch
+from optimist.kernels.token_to_req_indices.triton import token_to_req_indices
 
 
 def rows_of(starts: Tensor, tokens: int) -> Tensor:
@@ -73,3 +75,6 @@ def test_tokens_behind_the_last_query_map_to_row_0(
     out = torch.full((sum(queries) + padding,), -7, dtype=torch.int32, device=device)
     assert token_to_req_indices(starts, out) is out
     assert out.tolist() == np.repeat(np.arange(len(queries)), queries).tolist() + [0] * padding
+    for spec in (ROWS.reference, on_torch):
+        there = torch.full_like(out, -7).cpu()
+        assert torch.equal(spec(starts.cpu(), there), out.cpu())

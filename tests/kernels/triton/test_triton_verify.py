@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from optimist.kernels.sampling import ACCEPT, PROPOSAL, RESIDUAL, sample
+from optimist.kernels.sampling import ACCEPT, NO_TOKEN, PROPOSAL, RESIDUAL, sample
 from optimist.kernels.sampling import Rows as SamplingRows
 from optimist.kernels.verify import NO_DRAFT, Noise, Places, Verified, reference
 from optimist.kernels.verify import triton as triton_verify
@@ -105,3 +105,24 @@ def test_rows_without_drafts(drafts: list[list[int]], device: str) -> None:
 def test_uses_of_noise_have_branches_of_their_own() -> None:
     assert len({PROPOSAL, ACCEPT, RESIDUAL}) == 3
     assert (triton_verify.ACCEPT.value, triton_verify.RESIDUAL.value) == (ACCEPT, RESIDUAL)
+
+
+@pytest.mark.parametrize("mode", JUDGES)
+@pytest.mark.parametrize("where", [0, 1, 2])
+def test_what_is_not_a_number_is_not_accepted_and_yields_no_token(
+    mode: str, where: int, device: str
+) -> None:
+    target = torch.full((6, VOCAB), 1 / VOCAB)
+    proposal, drafts = target.clone(), torch.tensor([3, 5, 3, 5])
+    target[where], proposal[3 + where % 2] = torch.nan, torch.nan
+    places = Places.of(np.array([2, 2]), drafts)
+    noise = Noise(torch.arange(6) // 3 + 11, torch.arange(6) % 3 + 4)
+    want = reference.verify(mode, target, proposal, places, noise)
+    judge = JUDGES[mode]
+    got = judge(target.to(device), proposal.to(device), *on(device, places, noise))
+    got = Verified(*(part.cpu() for part in got))
+    assert emitted(got, places) == emitted(want, places)
+    first, second = emitted(got, places)
+    assert (first[-1] == NO_TOKEN) == (got.accepted[0] == where)
+    assert got.accepted[0] <= where and got.accepted[1] <= where % 2
+    assert NO_TOKEN not in second

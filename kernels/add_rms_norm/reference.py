@@ -1,0 +1,13 @@
+"""The spec of adding to the residual stream and normalising it."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from optimist.kernels.rms_norm.reference import rms_norm
+
+
+def add_rms_norm(x: Tensor, more: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """Add more [T, E] to x [T, E], in place, and normalise the sum. [T, E] in more's dtype."""
+    x += more
+    return rms_norm(x, weight, eps).to(more.dtype)
