@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from verification import NARROW, excess, joint, run, toy
+from verification import NARROW, by_place, excess, joint, run, toy
 
 from optimist.kernels.verify import Places, rejection
 
 SAMPLES = 100_000
+FEWER = 40_000
 BOUND = 5.0
 
 WAYS = [
@@ -35,6 +36,8 @@ def test_texts_have_the_probability_of_the_target(mode: str, drafts: int, certai
     one = toy(1, temperature=0.8)
     done = run(one, mode, SAMPLES, drafts, drafts + 1, certain=certain)
     assert excess(done.tokens, joint(one, drafts + 1)) < BOUND
+    places = by_place(one, mode, done, drafts)
+    assert len(places) == drafts + 1 and max(places.values()) < 1, places
     rate = done.accepted.double().mean().item() / drafts
     assert 0.1 < rate < 0.95
 
@@ -43,8 +46,10 @@ def test_texts_have_the_probability_of_the_target(mode: str, drafts: int, certai
 @pytest.mark.parametrize("parameters", [{"top_k": 2}, {"top_p": 0.7}, NARROW], ids=str)
 def test_filters_bind_drafts_too(mode: str, parameters: dict[str, Any]) -> None:
     one = toy(3, temperature=1.2, **parameters)
-    done = run(one, mode, SAMPLES, 3, 3, certain=False)
-    assert excess(done.tokens, joint(one, 3)) < BOUND
+    done = run(one, mode, FEWER, 3, 4, certain=False)
+    assert excess(done.tokens[:, :3], joint(one, 3)) < BOUND
+    places = by_place(one, mode, done, 3)
+    assert max(places.values()) < 1, places
 
 
 @pytest.mark.parametrize("mode", ["rejection", "block"])
@@ -65,6 +70,38 @@ def test_a_residual_that_forgets_the_proposal_is_noticed(
     one = toy(1, temperature=0.8)
     done = run(one, mode, SAMPLES, 1, 2, certain=False)
     assert excess(done.tokens, joint(one, 2)) > 10 * BOUND
+    drafted, bonus = by_place(one, mode, done, 1).values()
+    assert drafted > 5 and bonus < 1
+
+
+@pytest.mark.parametrize("mode", ["rejection", "block"])
+def test_a_last_token_from_the_distribution_of_drafts_is_noticed_behind_them_alone(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    residual = rejection._residual  # noqa: SLF001
+
+    def wrong(target: Tensor, proposal: Any, places: Places, at: Tensor, weight: Any) -> Tensor:
+        left = residual(target, proposal, places, at, weight)
+        bonus = places.drafts.index_select(0, at) < 0
+        return torch.where(bonus[:, None], proposal.index_select(0, (at - 1).clamp(min=0)), left)
+
+    monkeypatch.setattr(rejection, "_residual", wrong)
+    one = toy(1, temperature=0.8)
+    done = run(one, mode, FEWER, 3, 4, certain=False)
+    *drafted, bonus = by_place(one, mode, done, 3).values()
+    assert bonus > 5
+    assert max(drafted if mode == "rejection" else drafted[:1]) < 1
+
+
+def test_drafts_accepted_by_the_inverse_ratio_are_noticed_at_each_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    of_drafts = rejection._of_drafts  # noqa: SLF001
+    monkeypatch.setattr(rejection, "_of_drafts", lambda *args: of_drafts(*args)[::-1])
+    one = toy(1, temperature=0.8)
+    done = run(one, "rejection", FEWER, 3, 4, certain=False)
+    *drafted, bonus = by_place(one, "rejection", done, 3).values()
+    assert min(drafted) > 3 and bonus < 1
 
 
 def test_a_residual_that_shares_the_noise_of_the_proposal_is_noticed(

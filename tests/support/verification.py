@@ -10,6 +10,7 @@ from torch import Tensor
 
 from optimist.kernels.sampling import PROPOSAL, Rows, branch, distribution, sample
 from optimist.kernels.verify import Noise, Places, block, compare, reject
+from optimist.testing.by_place import Rounds, tally
 
 VOCAB = 5
 NARROW = {"top_k": 3, "top_p": 0.9}
@@ -54,10 +55,14 @@ def toy(seed: int = 0, **parameters: float) -> Toy:
 
 
 class Run(NamedTuple):
-    """tokens: the first ones of each request, [N, length]. accepted: drafts in the first round, [N]."""
+    """tokens: the first ones of each request, [N, length]. accepted: drafts in the first round, [N].
+
+    rounds: that they came in.
+    """
 
     tokens: Tensor
     accepted: Tensor
+    rounds: Rounds
 
 
 def run(one: Toy, mode: str, count: int, drafts: int, length: int, *, certain: bool) -> Run:
@@ -68,6 +73,7 @@ def run(one: Toy, mode: str, count: int, drafts: int, length: int, *, certain: b
     """
     known = torch.ones(count, dtype=torch.int64)
     tokens = torch.zeros(count, length + drafts + 2, dtype=torch.int64)
+    rounds = Rounds.empty(count, tokens.shape[1])
     seed, first = torch.arange(count) * 7919, None
     counts = np.full(count, drafts)
     grid = torch.arange(drafts + 1)
@@ -88,9 +94,22 @@ def run(one: Toy, mode: str, count: int, drafts: int, length: int, *, certain: b
             verified = judge(distribution(logits, rows), proposals, places, noise)
         tokens.scatter_(1, position, verified.ids.view(count, -1))
         first = verified.accepted if first is None else first
+        # What is behind the last accepted token is written again by the next round.
+        rounds.place.scatter_(1, position - 1, grid.expand(count, -1))
+        rounds.ran.scatter_(1, position - 1, torch.full_like(position, drafts))
         known += verified.accepted + 1
     assert first is not None
-    return Run(tokens[:, 1 : length + 1], first)
+    found = Rounds(rounds.place[:, :length], rounds.ran[:, :length])
+    return Run(tokens[:, 1 : length + 1], first, found)
+
+
+def by_place(one: Toy, mode: str, done: Run, drafts: int) -> dict[str, float]:
+    """For each place in a round, how far tokens are off of what they may be."""
+    texts = torch.cat((torch.zeros_like(done.tokens[:, :1]), done.tokens), 1)
+    places = done.rounds.at(drafts, together=mode == "block")
+    p = one.probabilities()[texts[:, :-1]]
+    counted = tally(texts, p, list(places.values()), torch.zeros(len(texts), dtype=torch.int64))
+    return dict(zip(places, counted.shares(), strict=True))
 
 
 def _propose(
