@@ -7,10 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.actors.scheduler.shares import Shares
 from optimist.actors.scheduler.slots import Ints, Rows
-
-KEEP = 0.9
-"""weight of the past at each step that had drafts: a request is judged by its last few"""
 
 TRUST = 2.0
 """drafts of its own that a new request needs until it counts more than all others before it"""
@@ -47,16 +45,13 @@ class Acceptance:
     """
 
     def __init__(self, count: int, trust: float = TRUST) -> None:
-        self._trust = trust
-        self._tried = np.zeros(count)
-        self._right = np.zeros(count)
-        self._all_tried, self._all_right = 1.0, FIRST_RATE
+        self._shares = Shares(count, trust, FIRST_RATE)
         self._rows = self._drafted = 0
         self._positions = np.zeros(0, np.int64)
 
     def open(self, slot: int) -> None:
         """Another request is in the slot: nothing is known of it."""
-        self._tried[slot] = self._right[slot] = 0.0
+        self._shares.open(slot)
 
     def settle(self, rows: Rows, drafted: Ints, accepted: Ints) -> None:
         """A step settled. rows: slots [S]; drafted: drafts verified there, [S]; accepted: of these, [S].
@@ -67,18 +62,12 @@ class Acceptance:
         if not some.any():
             return
         rows, drafted, accepted = rows[some], drafted[some], accepted[some]
-        tried = np.minimum(accepted + 1, drafted)
-        self._tried[rows] = KEEP * self._tried[rows] + tried
-        self._right[rows] = KEEP * self._right[rows] + accepted
-        self._all_tried = 0.99 * self._all_tried + float(tried.sum())
-        self._all_right = 0.99 * self._all_right + float(accepted.sum())
+        self._shares.add(rows, np.minimum(accepted + 1, drafted), accepted)
         self._count(drafted, accepted)
 
     def rates(self, rows: Rows) -> NDArray[np.float64]:
         """Of each of these slots, [D], in (0, 1)."""
-        usual = self._all_right / self._all_tried
-        rates = (self._right[rows] + self._trust * usual) / (self._tried[rows] + self._trust)
-        return np.clip(rates, 1e-3, 1 - 1e-3)
+        return self._shares.of(rows)
 
     def totals(self) -> Totals:
         """Since the start."""

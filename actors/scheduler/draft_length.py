@@ -1,7 +1,7 @@
 """How many drafts each row gets: so many as give most tokens for the time, down to none.
 
 A draft costs a query token and yields a token with the probability that it and those before it in its
-row are accepted. Of all rows' drafts the likeliest come first, so one count of drafts decides on all of
+row are accepted; both only as often as the proposer has one, while the wait for it is the same. Of all rows' drafts the likeliest come first, so one count of drafts decides on all of
 them: the count with the most expected tokens for the expected time of the step. Where drafts are made in
 the step, one pass for all rows after the other, the number of passes decides, and all rows get as many.
 """
@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from optimist.actors.config import DraftTokens, most_drafts
 from optimist.actors.scheduler.acceptance import ALIKE, TRUST, Acceptance, Totals
+from optimist.actors.scheduler.shares import Shares
 from optimist.actors.scheduler.slots import Ints, Rows
-from optimist.actors.scheduler.step_cost import DraftCost
+from optimist.actors.scheduler.step_cost import DraftCost, Numbers
 
 GAIN = 1.02
 """drafts must promise more than this times the tokens that none would give in the same time"""
@@ -35,6 +36,12 @@ BARE, UNKNOWN = 64, 8
 """steps of which one is without drafts where these are made in passes, to see what it takes; and of which one
 is while none of that many rows has been"""
 
+OFFERED = 4.0
+"""times that a new request is asked for drafts until it counts more than others how often it had some"""
+
+RARE = 0.25
+"""share of times that a proposer had drafts below which a row is asked less often"""
+
 SELDOM = 16
 """steps of which at least one is for a row whose proposer has had nothing to say"""
 
@@ -51,6 +58,7 @@ class DraftLength:
         self.adaptive = draft_tokens == "auto"
         self.most = most_drafts(draft_tokens)
         self._acceptance = Acceptance(count, ALIKE if passes else TRUST)
+        self._offers = Shares(count, OFFERED, 1.0)
         self._passes = passes
         self._cost = DraftCost(passes=passes)
         self._idle = np.zeros(count, np.int32)
@@ -62,21 +70,27 @@ class DraftLength:
     def open(self, slot: int) -> None:
         """Another request is in the slot: nothing is known of it."""
         self._acceptance.open(slot)
+        self._offers.open(slot)
         self._idle[slot], self._pause[slot], self._every[slot] = 0, FIRST_PAUSE, 1
 
     def settle(self, rows: Rows, drafted: Ints, accepted: Ints, room: Ints | None = None) -> None:
         """A step settled. rows: decode rows' slots [S]; drafted: drafts verified there, [S]; accepted:
         of these, [S]. room: drafts that were planned there, [S]; None says nothing of it.
 
-        A row whose proposer had none says nothing of acceptance; but it is asked half as often, down to
-        once in SELDOM steps, since asking takes time too.
+        A row whose proposer had none says nothing of acceptance; but less is expected of it, and it is
+        asked half as often, down to once in SELDOM steps, since asking takes time too.
         """
         some = drafted > 0
         if not some.any() and (room is None or not room.any()):
             return
         self._acceptance.settle(rows, drafted, accepted)
         if room is not None:
-            none = rows[(room > 0) & (drafted == 0)]
+            asked = room > 0
+            self._offers.add(
+                rows[asked], np.ones(int(asked.sum()), np.int32), some[asked].astype(np.int32)
+            )
+            none = rows[asked & ~some]
+            none = none[self._offers.of(none) < RARE]
             self._every[none] = np.minimum(2 * self._every[none], SELDOM)
         tried, right = rows[some], rows[accepted > 0]
         self._every[tried] = 1
@@ -108,12 +122,12 @@ class DraftLength:
         if not asked.any():
             return np.zeros(len(rows), np.int32)
         chances = self._acceptance.rates(rows)[:, None] ** self._positions
-        chances[self._positions > room[:, None]] = 0.0
-        paying = chances > 0 if self._passes else chances >= self._least(chances)
+        chances[(self._positions > room[:, None]) | ~asked[:, None]] = 0.0
+        offers = self._offers.of(rows)
+        paying = chances > 0 if self._passes else chances >= self._least(chances, offers)
         if self._passes:
             paying[:, self._depth(chances) :] = False
         lengths: Ints = paying.sum(1, dtype=np.int32)
-        lengths[~asked] = 0
         if self._passes and self._is_bare(lengths):
             return np.zeros(len(rows), np.int32)
         if self._step % TOGETHER:
@@ -140,10 +154,16 @@ class DraftLength:
         without, one = self._cost.of(rows, np.array([0, PROBE * rows]), np.array([0, PROBE]))
         return (float(one) / float(without) - 1) / PROBING
 
-    def _least(self, chances: NDArray[np.float64]) -> float:
-        """The chance from which on drafts pay in this step; above 1 when none do. chances: [D, K]."""
-        best = np.sort(chances[chances > 0])[::-1]
-        drafts = self._most_for_the_time(chances, best, np.arange(len(best) + 1))
+    def _least(self, chances: NDArray[np.float64], offers: NDArray[np.float64]) -> float:
+        """The chance from which on drafts pay in this step; above 1 when none do.
+
+        chances: of drafts, where there are some, [D, K]. offers: how often there are some, [D].
+        """
+        some = chances > 0
+        order = chances[some].argsort()[::-1]
+        best = chances[some][order]
+        there = np.broadcast_to(offers[:, None], chances.shape)[some][order]
+        drafts = self._most_for_the_time(chances, best * there, np.append(0.0, there.cumsum()))
         return float(best[drafts - 1]) if drafts else 2.0
 
     def _depth(self, chances: NDArray[np.float64]) -> int:
@@ -152,9 +172,9 @@ class DraftLength:
         return self._most_for_the_time(chances, chances.sum(0), drafts)
 
     def _most_for_the_time(
-        self, chances: NDArray[np.float64], adds: NDArray[np.float64], drafts: NDArray[np.integer]
+        self, chances: NDArray[np.float64], adds: NDArray[np.float64], drafts: Numbers
     ) -> int:
-        """How many of N choices pay. adds: tokens that each promises, [N]; drafts: of none to all, [N+1]."""
+        """How many of N choices pay. adds: tokens that each promises, [N]; drafts: expected of none to all, [N+1]."""
         rows = len(chances)
         gained = rows + np.concatenate(([0.0], adds.cumsum()))
         rate = gained / self._cost.of(rows, drafts, np.arange(len(drafts)))

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 Costs = NDArray[np.float64]
 
+Numbers = NDArray[np.integer] | NDArray[np.float64]
+"""of tokens or drafts: whole, or on average"""
+
 NEWEST = 0.1
 """weight of the newest step among those of its size"""
 
@@ -60,7 +63,7 @@ class StepCost:
         """A step of another kind took so many times what it should have."""
         self._logs += ALONG * NEWEST * min(max(math.log(ratio), -_WILDEST), _WILDEST)
 
-    def of(self, tokens: NDArray[np.integer]) -> Costs:
+    def of(self, tokens: Numbers) -> Costs:
         """The cost of steps of these sizes, each >= 1, in a unit of its own, [N]; more tokens, more cost."""
         shape = 1 + tokens / DOUBLE
         if not self._sizes.size:
@@ -121,7 +124,7 @@ class DraftCost:
         """Whether it is known what a step of about so many rows takes without drafts, where that matters."""
         return not self._passes or self._steps.knows(rows)
 
-    def of(self, rows: int, drafts: NDArray[np.integer], longest: NDArray[np.integer]) -> Costs:
+    def of(self, rows: int, drafts: Numbers, longest: NDArray[np.integer]) -> Costs:
         """The cost of steps of so many decode rows with so many drafts, of these `longest` in a row, [N].
 
         The wait for drafts is part of it: it is the same for one or for many.
