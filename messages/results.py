@@ -148,6 +148,7 @@ class Capacity(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     A new incarnation means an empty device. num_blocks: KV blocks, all usable, numbered from 0.
     block_size: tokens a block holds. max_slots: requests on the device at once.
     max_model_len: tokens of one request. max_batch_tokens: query tokens of one step.
+    max_prompt_tokens: of these, how many may be of prompts; None: as many as decode rows leave.
     """
 
     num_blocks: int
@@ -156,3 +157,4 @@ class Capacity(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_model_len: int
     max_batch_tokens: int
     vocab_size: int
+    max_prompt_tokens: int | None = None

@@ -49,6 +49,7 @@ class Planner:
         self._incarnation = incarnation
         takes = epoch.capacity.max_batch_tokens
         self._budget = min(config.max_batch_tokens or takes, takes)
+        self._prompts = min(epoch.capacity.max_prompt_tokens or self._budget, self._budget)
         self._max_chunk = config.max_chunk
         self._turn = self._draft_turn = 0
         self._growth = Growth(epoch, departures)
@@ -60,10 +61,10 @@ class Planner:
         if self._epoch.flights and (suspect or self._epoch.trial):
             return None
         self._epoch.trial = None
-        if not suspect or self._open(sheet, self._budget, idle=False) is None:
+        if not suspect or self._open(sheet, self._prompts, idle=False) is None:
             self._decode(sheet)
             left = self._budget - sheet.decode.size - int(sheet.drafts.sum())
-            left = self._prefill(sheet, left)
+            left = self._prefill(sheet, min(left, self._prompts))
             self._admit(sheet, left)
         if sheet.empty:
             return None

@@ -29,6 +29,7 @@ class Limits(NamedTuple):
     max_model_len: int
     max_batch_tokens: int
     vocab_size: int
+    max_prompt_tokens: int | None = None
 
 
 class RowDrafts(NamedTuple):

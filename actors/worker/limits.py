@@ -14,17 +14,29 @@ MEGABYTE = 1 << 20
 CPU_KV_MEMORY_MB = 512
 """of the KV cache, where nobody says"""
 
-CPU_BATCH_TOKENS = 256
-"""of a step: more are no faster to compute there, and whoever comes next would wait for them"""
+CPU_PROMPT_TOKENS = 256
+"""of a step, beside its decode rows: more are no faster to compute there, and whoever comes next would wait
+for them"""
 
 GPU_BATCH_TOKENS = 2048
 
 
 def batch_tokens(config: WorkerConfig, *, on_gpu: bool) -> int:
-    """Query tokens of one step; where nobody says, at least half of them are left for prompts."""
+    """Query tokens of one step; where nobody says, every slot has one and prompts have room besides.
+
+    On a CPU that room is always the same: prompts advance as fast whoever else runs. On a GPU, where a step
+    is larger by far, it is what decode rows leave, at least half.
+    """
     if config.max_batch_tokens is not None:
         return config.max_batch_tokens
-    return max(GPU_BATCH_TOKENS if on_gpu else CPU_BATCH_TOKENS, 2 * config.max_slots)
+    if on_gpu:
+        return max(GPU_BATCH_TOKENS, 2 * config.max_slots)
+    return CPU_PROMPT_TOKENS + config.max_slots
+
+
+def prompt_tokens(config: WorkerConfig, *, on_gpu: bool) -> int | None:
+    """How many of them may be of prompts, None where that is not limited."""
+    return None if on_gpu or config.max_batch_tokens is not None else CPU_PROMPT_TOKENS
 
 
 def limits_of(
@@ -57,6 +69,7 @@ def limits_of(
         max_model_len=longest,
         max_batch_tokens=tokens,
         vocab_size=model.vocab_size,
+        max_prompt_tokens=prompt_tokens(config, on_gpu=room is not None),
     )
 
 

@@ -232,6 +232,7 @@ _STEPS: tuple[Message, ...] = (
         max_model_len=2048,
         max_batch_tokens=256,
         vocab_size=512,
+        max_prompt_tokens=248,
     ),
     Open(
         incarnation=2,

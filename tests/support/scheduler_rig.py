@@ -247,6 +247,7 @@ def make_rig(**options: Any) -> Rig:
         "max_model_len": 128,
         "max_batch_tokens": options.pop("worker_batch_tokens", 4096),
         "vocab_size": 2**31 - 1,
+        "max_prompt_tokens": None,
     }
     capacity |= {
         name: options.pop(name)

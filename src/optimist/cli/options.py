@@ -86,7 +86,8 @@ OPTIONS = (
         "--max-batch-tokens",
         "scheduler.max_batch_tokens worker.max_batch_tokens",
         "int",
-        "query tokens of one step; not given: 256, on a GPU 2048, and at least 2 for each slot",
+        "query tokens of one step; not given: 256 of prompts and 1 for each slot, on a GPU 2048 in all "
+        "and at least 2 for each slot",
     ),
     engine_option(
         "--max-chunk", "scheduler.max_chunk", "int", "prompt tokens of one request in one step"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Executor, Limits, Outcome, Progress, RowDrafts, Ticket
-from optimist.actors.worker.limits import batch_tokens, check_drafts
+from optimist.actors.worker.limits import batch_tokens, check_drafts, prompt_tokens
 from optimist.actors.worker.prompt_scores import PromptWishes, prompt_scores
 from optimist.messages.base import ints
 from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
@@ -84,6 +84,7 @@ class IntegerExecutor(IntegerState, Executor):
             max_model_len=config.max_model_len if config.max_model_len is not None else 512,
             max_batch_tokens=batch_tokens(config, on_gpu=False),
             vocab_size=model.vocab_size,
+            max_prompt_tokens=prompt_tokens(config, on_gpu=False),
         )
         check_drafts(config, limits.max_model_len)
         progress("integers", 1, 1)

@@ -95,6 +95,26 @@ def test_without_a_budget_of_ones_own_the_workers_counts() -> None:
     assert chunks(rig.step()[0]) == [48]
 
 
+def test_prompts_advance_as_fast_beside_decode_rows_where_these_have_room_of_their_own() -> None:
+    rig = make_rig(depth=1, max_batch_tokens=12, max_prompt_tokens=8)
+    rig.admit(4, 20)
+    rig.admit(4, 20)
+    rig.admit(30, 2)
+    assert chunks(rig.step()[0]) == [4, 4]
+    plan = rig.step()[0]
+    assert size(plan.decode_slots) == 2 and chunks(plan) == [8]
+
+
+@pytest.mark.parametrize(("budget", "chunk"), [(20, 8), (6, 4), (2, 0)])
+def test_a_small_budget_leaves_prompts_less_than_they_may_have(budget: int, chunk: int) -> None:
+    rig = make_rig(depth=1, max_batch_tokens=budget, max_prompt_tokens=8)
+    rig.admit(1, 20)
+    rig.admit(1, 20)
+    rig.step()
+    rig.admit(30, 2)
+    assert sum(chunks(rig.step()[0])) == chunk
+
+
 def test_more_decode_rows_than_budget_take_turns(depth: int) -> None:
     rig = make_rig(depth=depth, max_batch_tokens=3)
     requests = [rig.admit(1, 40, credit=1) for _ in range(5)]

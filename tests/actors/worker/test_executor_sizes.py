@@ -89,12 +89,17 @@ def test_memory_becomes_blocks_but_no_more_than_all_slots_can_fill() -> None:
 def test_limits_name_the_models_own_length_where_none_is_asked_for() -> None:
     limits = small(max_model_len=None).limits
     assert limits.max_model_len == 64
-    assert (limits.vocab_size, limits.max_slots, limits.max_batch_tokens) == (97, 2, 256)
+    assert (limits.vocab_size, limits.max_slots, limits.max_batch_tokens) == (97, 2, 258)
 
 
-def test_a_step_has_room_for_every_slot_and_as_many_prompt_tokens_again() -> None:
-    assert small(max_slots=200, kv_blocks=None).limits.max_batch_tokens == 400
-    assert small(max_slots=200, kv_blocks=None, max_batch_tokens=64).limits.max_batch_tokens == 64
+def test_a_step_has_room_for_every_slot_and_for_the_same_prompt_tokens_whoever_runs() -> None:
+    limits = small(max_slots=200, kv_blocks=None).limits
+    assert (limits.max_batch_tokens, limits.max_prompt_tokens) == (456, 256)
+
+
+def test_a_size_of_ones_own_is_shared_as_it_comes() -> None:
+    limits = small(max_slots=200, kv_blocks=None, max_batch_tokens=64).limits
+    assert (limits.max_batch_tokens, limits.max_prompt_tokens) == (64, None)
 
 
 def test_a_step_on_a_gpu_is_larger() -> None:
