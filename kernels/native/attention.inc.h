@@ -65,7 +65,7 @@ struct Ahead {
 
   ALWAYS_MEMBER void go() {
     for (int n = each; n > 0 && tile < count; --n) {
-      prefetch_near(tiles[tile] + 64 * line);
+      prefetch(tiles[tile] + 64 * line);
       if (++line < lines) continue;
       line = 0;
       ++tile;

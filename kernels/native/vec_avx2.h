@@ -226,7 +226,7 @@ ALWAYS __m256i dot4_half(__m256i c, __m256i w, X x) {
 }
 ALWAYS I dot4(I c, W w, X x) { return {dot4_half(c.a, w.a, x), dot4_half(c.b, w.b, x)}; }
 #endif
-ALWAYS void prefetch(const void* p) { _mm_prefetch((const char*)p, _MM_HINT_T1); }
-ALWAYS void prefetch_near(const void* p) { _mm_prefetch((const char*)p, _MM_HINT_T0); }
+// Into the first cache: out of the second one, lines come too late for products of several rows.
+ALWAYS void prefetch(const void* p) { _mm_prefetch((const char*)p, _MM_HINT_T0); }
 
 }  // namespace

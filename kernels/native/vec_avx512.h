@@ -137,7 +137,7 @@ ALWAYS I dot2(I c, W w, X x) {
   asm("vpdpwssd %2, %1, %0" : "+v"(c) : "v"(w), "v"(x));
   return c;
 }
-ALWAYS void prefetch(const void* p) { _mm_prefetch((const char*)p, _MM_HINT_T1); }
-ALWAYS void prefetch_near(const void* p) { _mm_prefetch((const char*)p, _MM_HINT_T0); }
+// Into the first cache: out of the second one, lines come too late for products of several rows.
+ALWAYS void prefetch(const void* p) { _mm_prefetch((const char*)p, _MM_HINT_T0); }
 
 }  // namespace

@@ -206,7 +206,7 @@ ALWAYS I dot2(I c, W w, X x) {
   for (int i = 0; i < 16; ++i) c[i] += wide[2 * i] * two[0] + wide[2 * i + 1] * two[1];
   return c;
 }
-ALWAYS void prefetch(const void* p) { __builtin_prefetch(p, 0, 2); }
-ALWAYS void prefetch_near(const void* p) { __builtin_prefetch(p, 0, 3); }
+// Into the first cache: out of the second one, lines come too late for products of several rows.
+ALWAYS void prefetch(const void* p) { __builtin_prefetch(p, 0, 3); }
 
 }  // namespace
