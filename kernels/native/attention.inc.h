@@ -254,18 +254,32 @@ ALWAYS Chunk chunk_at(const AttentionWork& work, int kv_head, int index, int las
   return chunk;
 }
 
-// What comes behind chunk `index` of a head: the next chunk, head or item.
-void look_ahead(const AttentionWork& work, int kv_head, int index, int last, Ahead* ahead) {
+// Heads [begin, end) of an item whose query rows are computed together: chunk by chunk, so that memory is
+// read in the order in which blocks hold it.
+struct Heads {
+  int begin, end, rows;  // rows: of each
+
+  ALWAYS_MEMBER int base(int kv_head) const { return (kv_head - begin) * rows; }
+};
+
+// What comes behind chunk `index` of a head: the next head, chunk, heads or item.
+void look_ahead(const AttentionWork& work, const Heads& heads, int kv_head, int index, int last,
+                Ahead* ahead) {
   const int32_t* table = work.table;
-  int head = kv_head, next = index + 1, position = last;
+  int head = kv_head + 1, next = index, position = last;
+  if (head == heads.end) {
+    head = heads.begin;
+    ++next;
+  }
   if (next == work.chunk + work.chunks) {
     next = work.chunk;
-    if (++head == work.kv_head + work.kv_heads) {
-      table = work.next_table;
-      head = work.next_kv_head;
-      next = work.next_chunk;
-      position = work.next_position;
-    }
+    head = heads.end;
+  }
+  if (head == work.kv_head + work.kv_heads) {
+    table = work.next_table;
+    head = work.next_kv_head;
+    next = work.next_chunk;
+    position = work.next_position;
   }
   int here = last / kTile + 1 - index * kChunkTiles;
   here = here < kChunkTiles ? here : kChunkTiles;
@@ -370,21 +384,22 @@ ALWAYS float* partial_at(const AttentionWork& work, int row, int group, int kv_h
          ((token * g.heads + head) * work.partial_chunks + chunk) * (size_t)(g.width + kTile);
 }
 
-void attend_chunk(const AttentionWork& work, Scratch* s, int kv_head, int rows, int group, int index) {
+void attend_chunk(const AttentionWork& work, Scratch* s, const Heads& heads, int kv_head, int group,
+                  int index) {
   const Geometry& g = *work.geometry;
-  int width = g.width;
+  int width = g.width, base = heads.base(kv_head), rows = base + heads.rows;
   Ahead ahead;
-  look_ahead(work, kv_head, index, s->position[rows - 1], &ahead);
+  look_ahead(work, heads, kv_head, index, s->position[rows - 1], &ahead);
   float* values = scratch_values(s, width);
   alignas(64) float part[kScoreRows][kWidestHead];
-  for (int row = 0; row < rows;) {
+  for (int row = base; row < rows;) {
     int here = rows_together(rows - row);
     int last = s->position[row + here - 1], earliest = s->position[row];
     bool seen = last >= index * kChunk &&
                 (!work.window || earliest - work.window < (index + 1) * kChunk - 1);
     if (!seen) {
       for (int r = 0; work.partial && r < here; ++r)
-        partial_at(work, row + r, group, kv_head, index)[0] = kHidden;
+        partial_at(work, row + r - base, group, kv_head, index)[0] = kHidden;
       row += here;
       continue;
     }
@@ -397,7 +412,7 @@ void attend_chunk(const AttentionWork& work, Scratch* s, int kv_head, int rows, 
       chunk_values<Bytes>(s, row, here, chunk, work, fetch, most, sum, part[0]);
     for (int r = 0; r < here; ++r) {
       if (work.partial) {
-        float* out = partial_at(work, row + r, group, kv_head, index);
+        float* out = partial_at(work, row + r - base, group, kv_head, index);
         out[0] = most[r];
         out[1] = sum[r];
         for (int i = 0; i < width; i += 16) store(out + kTile + i, load(part[r] + i));
@@ -430,37 +445,49 @@ ALWAYS void put_head(const Geometry& g, const float* values, float sum, float* o
   }
 }
 
-void attend_head(const AttentionWork& work, int kv_head) {
+// A query row of an item, and what it has found so far.
+ALWAYS void begin_row(const AttentionWork& work, Scratch* s, int row, int token, int head) {
   const Geometry& g = *work.geometry;
+  size_t at = (size_t)(work.token + token) * g.heads + head;
+  __builtin_memcpy(scratch_queries(s) + (size_t)row * g.width, work.queries + at * g.width,
+                   sizeof(uint16_t) * g.width);
+  s->position[row] = work.position + token;
+  s->scale[row] = work.scale;
+  if (g.kept != Format::bf16) s->scale[row] *= work.query_scales[at];
+  s->most[row] = kHidden;
+  s->sum[row] = 0;
+  float* values = scratch_values(s, g.width) + (size_t)row * g.width;
+  for (int i = 0; !work.partial && i < g.width; i += 16) store(values + i, set1(0.0f));
+}
+
+ALWAYS void end_row(const AttentionWork& work, Scratch* s, int row, int token, int head) {
+  const Geometry& g = *work.geometry;
+  size_t at = work.token + token, column = (size_t)head * g.head_dim;
+  put_head(g, scratch_values(s, g.width) + (size_t)row * g.width, s->sum[row],
+           work.out ? work.out + at * work.out_stride + column : nullptr,
+           work.half ? work.half + at * work.half_stride + column : nullptr);
+}
+
+void attend_heads(const AttentionWork& work, const Heads& heads) {
   Scratch* s = (Scratch*)work.scratch;
-  int group = g.heads / g.kv_heads, rows = work.tokens * group, width = g.width;
-  float* values = scratch_values(s, width);
-  for (int row = 0; row < rows; ++row) {
-    size_t token = work.token + row / group, head = (size_t)kv_head * group + row % group;
-    __builtin_memcpy(scratch_queries(s) + (size_t)row * width,
-                     work.queries + (token * g.heads + head) * width, sizeof(uint16_t) * width);
-    s->position[row] = work.position + row / group;
-    s->scale[row] = work.scale;
-    if (g.kept != Format::bf16) s->scale[row] *= work.query_scales[token * g.heads + head];
-    s->most[row] = kHidden;
-    s->sum[row] = 0;
-    if (!work.partial)
-      for (int i = 0; i < width; i += 16) store(values + (size_t)row * width + i, set1(0.0f));
-  }
+  int group = work.geometry->heads / work.geometry->kv_heads, rows = heads.rows;
+  int all = (heads.end - heads.begin) * rows, first = heads.begin * group;
+  for (int row = 0; row < all; ++row)
+    begin_row(work, s, row, row % rows / group, first + row / rows * group + row % group);
   for (int chunk = work.chunk; chunk < work.chunk + work.chunks; ++chunk)
-    attend_chunk(work, s, kv_head, rows, group, chunk);
-  if (work.partial) return;
-  for (int row = 0; row < rows; ++row) {
-    size_t token = work.token + row / group, head = (size_t)kv_head * group + row % group;
-    put_head(g, values + (size_t)row * width, s->sum[row],
-             work.out ? work.out + token * work.out_stride + head * g.head_dim : nullptr,
-             work.half ? work.half + token * work.half_stride + head * g.head_dim : nullptr);
-  }
+    for (int head = heads.begin; head < heads.end; ++head)
+      attend_chunk(work, s, heads, head, group, chunk);
+  for (int row = 0; !work.partial && row < all; ++row)
+    end_row(work, s, row, row % rows / group, first + row / rows * group + row % group);
 }
 
 void attend(const AttentionWork& work) {
-  for (int head = work.kv_head; head < work.kv_head + work.kv_heads; ++head)
-    attend_head(work, head);
+  int rows = work.tokens * (work.geometry->heads / work.geometry->kv_heads);
+  int together = kQueryRows / rows, all = work.kv_head + work.kv_heads;
+  for (int head = work.kv_head; head < all; head += together) {
+    int end = head + together < all ? head + together : all;
+    attend_heads(work, {head, end, rows});
+  }
 }
 
 void merge(const MergeWork& work) {
