@@ -61,7 +61,7 @@ struct Ahead {
   const uint8_t* tiles[kChunkTiles];
   int tile, count;
   int line, lines;  // of the tile
-  int each;         // lines fetched for one tile of scores or of values
+  int each;         // lines fetched for one tile of scores or of values, or before and after a row is masked
 
   ALWAYS_MEMBER void go() {
     for (int n = each; n > 0 && tile < count; --n) {
@@ -262,6 +262,14 @@ struct Heads {
   ALWAYS_MEMBER int base(int kv_head) const { return (kv_head - begin) * rows; }
 };
 
+// Query rows that are computed together, of so many that are left.
+ALWAYS int rows_together(int left) {
+  constexpr int sizes[] = {12, 8, 6, 4, 3, 2};
+  for (int size : sizes)
+    if (size <= kScoreRows && left >= size) return size;
+  return 1;
+}
+
 // What comes behind chunk `index` of a head: the next head, chunk, heads or item.
 void look_ahead(const AttentionWork& work, const Heads& heads, int kv_head, int index, int last,
                 Ahead* ahead) {
@@ -286,7 +294,10 @@ void look_ahead(const AttentionWork& work, const Heads& heads, int kv_head, int 
   ahead->tile = ahead->line = 0;
   ahead->lines = (int)(work.geometry->tile_stride / 64);
   ahead->count = table ? chunk_tiles(work, table, head, next, position, ahead->tiles) : 0;
-  ahead->each = (ahead->count * ahead->lines + 2 * here - 1) / (2 * here);
+  int rows = heads.rows;  // those that go last: it is they who fetch
+  while (rows > rows_together(rows)) rows -= rows_together(rows);
+  int times = 2 * (here + rows);
+  ahead->each = (ahead->count * ahead->lines + times - 1) / times;
 }
 
 template <typename C, int R>
@@ -335,13 +346,6 @@ void weigh_chunk(Scratch* s, int rows, const Chunk& chunk, int width, float* out
     weigh_columns<C, 1>(s, rows, chunk, width, column, out, stride, ahead);
 }
 
-ALWAYS int rows_together(int left) {
-  constexpr int sizes[] = {12, 8, 6, 4, 3, 2};
-  for (int size : sizes)
-    if (size <= kScoreRows && left >= size) return size;
-  return 1;
-}
-
 template <typename C>
 void score_rows(Scratch* s, int rows, const uint16_t* q, int width, const Chunk& chunk,
                 const float* scale, Ahead* ahead) {
@@ -366,7 +370,9 @@ void chunk_values(Scratch* s, int row, int rows, const Chunk& chunk, const Atten
   for (int r = 0; r < rows; ++r) {
     float* scores = s->scores[r];
     s->unit[r] = 1;
+    if (ahead) ahead->go();
     hide(scores, chunk.count, chunk.from, s->position[row + r], work.window);
+    if (ahead) ahead->go();
     if (C::kGrouped)
       soften_bytes(scores, s->weights[r], chunk.tiles, width, chunk.count * kTile, &most[r], &sum[r],
                    &s->unit[r]);

@@ -171,6 +171,14 @@ ALWAYS float widen_query(const float* x, int width, uint16_t* out) {
   return largest / 32767.0f;
 }
 
+// One head of `shares` fetches its share of the lines of a tile that a token's key and value go to.
+ALWAYS void fetch_lane(const Geometry& g, const uint8_t* tile, int lane, int share, int shares) {
+  int bytes = g.kept == Format::bf16 ? 2 : 1, keys = kTile * g.width * bytes, row = 2 * g.width * bytes;
+  int step = (keys / 64 + shares - 1) / shares * 64;
+  for (int at = share * step; at < keys && at < (share + 1) * step; at += 64) prefetch(tile + at);
+  for (int at = 0; share + 1 == shares && at < row; at += 64) prefetch(tile + keys + lane / 2 * row + at);
+}
+
 void rope(const RopeWork& work, int token, int head, const int32_t* table, int position, bool alone,
           bool last) {
   const Geometry& g = *work.geometry;
@@ -178,12 +186,11 @@ void rope(const RopeWork& work, int token, int head, const int32_t* table, int p
   bool query = head < g.heads, key = !query && head < g.heads + g.kv_heads;
   bool halves = g.kept == Format::bf16;
   int tile_at = position / kTile, lane = position % kTile;
-  uint8_t* tile = nullptr;
-  if (!query) {
-    int kv_head = (head - g.heads) % g.kv_heads;
-    tile = work.cache + (size_t)table[tile_at / g.tiles_a_block] * g.block_stride +
-           kv_head * g.head_stride + (size_t)(tile_at % g.tiles_a_block) * g.tile_stride;
-  }
+  int group = g.heads / g.kv_heads, kv_head = query ? head / group : (head - g.heads) % g.kv_heads;
+  uint8_t* tile = work.cache + (size_t)table[tile_at / g.tiles_a_block] * g.block_stride +
+                  kv_head * g.head_stride + (size_t)(tile_at % g.tiles_a_block) * g.tile_stride;
+  // Of several tokens the first one has fetched it for all.
+  if (query && (alone || lane == 0)) fetch_lane(g, tile, lane, head % group, group);
   if (!query && !key) {
     bool clear = clears(lane, alone, last);
     if (halves)
