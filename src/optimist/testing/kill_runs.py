@@ -1,7 +1,7 @@
 """Kills actors of a running engine while requests stream, and compares every token with the oracle.
 
-`python -m optimist.testing.kill_runs --runs 50` starts 50 engines in placement `processes`, one seed
-each. It prints a line for each run, and for a failing one the command that repeats it.
+`python -m optimist.testing.kill_runs --runs 50` starts 50 engines in placement `processes`, or another that
+has processes, one seed each. It prints a line for each run, and for a failing one the command that repeats it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,14 @@ from typing import NamedTuple
 
 import anyio
 
-from optimist.actors.config import BuilderConfig, EngineConfig, SchedulerConfig, WorkerConfig
+from optimist.actors.config import (
+    BuilderConfig,
+    EngineConfig,
+    Placement,
+    SchedulerConfig,
+    WorkerConfig,
+)
+from optimist.actors.runtime.placement import together
 from optimist.testing.byte_tokenizer import ByteTokenizer
 from optimist.testing.following import Asked, Follower, answer_to
 from optimist.testing.integer_rule import IntegerModel
@@ -27,7 +34,7 @@ from optimist.troupe import Troupe, bring_up
 MODEL = IntegerModel(vocab_size=272)
 INTEGER_EXECUTOR = "optimist.testing.integer_model:IntegerExecutor"
 BACKENDS = ("asyncio", "uvloop", "trio")
-GROUPS = ((), ("scheduler+builder",), ("worker+builder",))
+GROUPS = ((), ("scheduler+builder",), ("worker+builder",), ("worker+builder+scheduler",))
 RUN_SECONDS = 60.0
 
 
@@ -46,10 +53,10 @@ class Plan(NamedTuple):
     kills: tuple[Kill, ...]
 
 
-def plan(seed: int, requests: int = 8) -> Plan:
+def plan(seed: int, placement: Placement = "processes", requests: int = 8) -> Plan:
     """The worker's process dies at most once: who is in steps of two dead workers fails by design."""
     rng = random.Random(seed)
-    config = _config(rng)
+    config = _config(rng, placement)
     asked = tuple(
         Asked(
             prompt_ids=tuple(rng.randrange(256) for _ in range(rng.choice([1, 5, 17, 40]))),
@@ -63,23 +70,19 @@ def plan(seed: int, requests: int = 8) -> Plan:
     actors = rng.sample(
         ["worker", "scheduler", "builder", "scheduler", "builder"], rng.randint(1, 3)
     )
-    once = [actor for actor in actors if actor in _with_the_worker(config)][1:]
+    once = [actor for actor in actors if together(config, "worker", actor)][1:]
     for actor in once:
         actors.remove(actor)
     kills = tuple(Kill(actor, rng.randrange(total)) for actor in actors)
     return Plan(config, asked, tuple(sorted(kills, key=lambda kill: kill.after_tokens)))
 
 
-def _with_the_worker(config: EngineConfig) -> frozenset[str]:
-    names = [group.split("+") for group in config.groups]
-    return frozenset({"worker"}.union(*(group for group in names if "worker" in group)))
-
-
-def _config(rng: random.Random) -> EngineConfig:
+def _config(rng: random.Random, placement: Placement) -> EngineConfig:
     block_size = rng.choice([4, 16])
+    groups = rng.choice(GROUPS)
     return EngineConfig(
-        placement="processes",
-        groups=rng.choice(GROUPS),
+        placement=placement,
+        groups=groups if placement == "processes" else (),
         restarts=10,
         scheduler=SchedulerConfig(
             depth=rng.choice([1, 2]),
@@ -101,9 +104,9 @@ class Wrong(AssertionError):
     """A run did not end as it must."""
 
 
-async def run(seed: int) -> int:
+async def run(seed: int, placement: Placement = "processes") -> int:
     """One run. Returns how many restarts it took. Raises Wrong with what was not right."""
-    config, asked, kills = plan(seed)
+    config, asked, kills = plan(seed, placement)
     with anyio.fail_after(RUN_SECONDS):
         async with bring_up(config, ByteTokenizer(MODEL.vocab_size)) as troupe:
             assert troupe.gateway is not None
@@ -143,13 +146,14 @@ def main() -> int:
         began = time.monotonic()
         try:
             restarts = anyio.run(
-                partial(run, seed),
+                partial(run, seed, options.placement),
                 backend="trio" if options.backend == "trio" else "asyncio",
                 backend_options={"use_uvloop": True} if options.backend == "uvloop" else {},
             )
         except (Exception, ExceptionGroup) as error:  # noqa: BLE001 - the next seed runs all the same
             failed += 1
             again = f"--first-seed {seed} --runs 1 --backend {options.backend}"
+            again += f" --placement {options.placement}"
             print(f"seed {seed}: {error!r}; again: python -m {__spec__.name} {again}", flush=True)
         else:
             seconds = time.monotonic() - began
@@ -163,6 +167,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--backend", choices=BACKENDS, default="asyncio")
+    parser.add_argument("--placement", choices=("processes", "embedded"), default="processes")
     return parser
 
 
