@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from typing import ClassVar, NamedTuple
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import anyio
-import anyio.to_thread
 
 from optimist.actors.base import Actor
 from optimist.actors.config import DRAFT_WAIT, WorkerConfig
@@ -72,7 +71,6 @@ class Worker(Actor[WorkerMessage]):
         """messages of a kind that it does not take"""
         self._scheduler = scheduler
         self._executor = executor
-        self._running: deque[Running] = deque()
         self._news = Pulse()
         """a message came, or a result was told that a batch may have waited for"""
         self._steps = Pulse()
@@ -120,13 +118,10 @@ class Worker(Actor[WorkerMessage]):
         A device that is still busy when `submit` returns is waited for in a second thread, so that
         the next batch reaches it meanwhile.
         """
+        work = self._enqueue_and_read if self._executor.asynchronous else self._compute
         try:
             async with anyio.create_task_group() as tasks:
-                if self._executor.asynchronous:
-                    tasks.start_soon(self._enqueue)
-                    tasks.start_soon(self._read)
-                else:
-                    tasks.start_soon(self._compute)
+                tasks.start_soon(work)
                 await super().run(inbox)
                 tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
@@ -167,25 +162,34 @@ class Worker(Actor[WorkerMessage]):
         finally:
             await thread.stop()
 
-    async def _give(self, thread: OwnThread[Ready, Computed]) -> None:
+    async def _give(self, thread: OwnThread[Ready, Any]) -> None:
         while True:
             due = await self._due()
             thread.put(Ready(due.batch, self._executor.prepare(due.batch, due.drafts)))
 
-    async def _enqueue(self) -> None:
-        limiter = anyio.CapacityLimiter(1)
-        while True:
-            due = await self._due()
-            self._running.append(await anyio.to_thread.run_sync(self.submit, due, limiter=limiter))
-            self._steps.beat()
+    async def _enqueue_and_read(self) -> None:
+        """Give one thread batches to enqueue, and another what the device has then: between the two, and
+        from one step to the next, there is no turn of the loop.
+        """
+        reader = OwnThread(self._finish, self._steps.beat, "read")
+        enqueuer = OwnThread(partial(self._enqueue, reader), self._steps.beat, "enqueue")
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._give, enqueuer)
+                while True:
+                    while (done := reader.take()) is None:
+                        while enqueuer.take():
+                            pass
+                        await self._steps.wait()
+                    await self._tell(done)
+        finally:
+            await enqueuer.stop()
+            await reader.stop()
 
-    async def _read(self) -> None:
-        limiter = anyio.CapacityLimiter(1)
-        while True:
-            while not self._running:
-                await self._steps.wait()
-            running = self._running.popleft()
-            await self._tell(await anyio.to_thread.run_sync(self._finish, running, limiter=limiter))
+    @staticmethod
+    def _enqueue(reader: OwnThread[Running, Done], ready: Ready) -> bool:
+        reader.put(Running(ready.batch, ready.submit()))
+        return True
 
     async def _due(self) -> Due:
         """The next batch, as soon as its drafts are there or have been waited for long enough."""
