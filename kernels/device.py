@@ -20,6 +20,9 @@ from optimist.kernels.sync_check import begin_readback, readback
 
 Tensors = tuple[Tensor, ...]
 
+PART = 16
+"""bytes: kernels load as many at once where they know that a tensor begins at such a multiple"""
+
 
 def upload(values: NDArray[Any], device: torch.device) -> Tensor:
     """Host values on the device. On a CPU they share memory; a GPU gets them as they are now.
@@ -28,6 +31,28 @@ def upload(values: NDArray[Any], device: torch.device) -> Tensor:
     """
     host = torch.from_numpy(values)
     return host if device.type == "cpu" else _enqueued(host, device)
+
+
+def upload_together(values: Sequence[NDArray[Any]], device: torch.device) -> list[Tensor]:
+    """Each of these on the device, for which a GPU makes one copy: they are parts of it.
+
+    Parts begin at multiples of PART bytes, as what kernels are compiled for does.
+    """
+    if device.type == "cpu":
+        return [torch.from_numpy(one) for one in values]
+    starts = np.cumsum([0, *(-(-one.nbytes // PART) * PART for one in values)])
+    host = np.zeros(int(starts[-1]), np.uint8)
+    for start, one in zip(starts, values, strict=False):
+        host[start : start + one.nbytes] = np.ascontiguousarray(one).reshape(-1).view(np.uint8)
+    there = _enqueued(torch.from_numpy(host), device)
+    return [
+        there[start : start + one.nbytes].view(_dtype(one)).view(one.shape)
+        for start, one in zip(starts.tolist(), values, strict=False)
+    ]
+
+
+def _dtype(values: NDArray[Any]) -> torch.dtype:
+    return torch.from_numpy(np.zeros(0, values.dtype)).dtype
 
 
 def _enqueued(host: Tensor, device: torch.device) -> Tensor:

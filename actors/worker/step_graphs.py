@@ -24,12 +24,15 @@ from optimist.actors.worker.torch_rows import Rows
 from optimist.actors.worker.torch_state import SlotState
 from optimist.actors.worker.torch_step import StepInput
 from optimist.kernels.card import wide
-from optimist.kernels.device import Device, Tensors, upload
+from optimist.kernels.device import PART, Device, Tensors, upload
 from optimist.kernels.metadata import OptimisticMetadata
 from optimist.messages.lengths import ExactSeqLens, SeqLensUpperBound
 from optimist.models.llama import Llama
 
 Ints = NDArray[np.int32] | NDArray[np.int64]
+
+ALIGNED = PART // np.dtype(np.int32).itemsize
+"""entries behind which the next column begins"""
 
 FINE = 8
 """rows from which graphs are this many rows apart; below, they double"""
@@ -139,9 +142,11 @@ class Graph:
         self._tokens = key.rows * (1 + key.drafts)
         self._hidden = hidden[: self._tokens]
         at = state.device
-        self._slots = torch.zeros(key.rows, dtype=torch.int64, device=at)
-        self._ahead = torch.zeros(key.rows, dtype=torch.int32, device=at)
-        self._starts = torch.zeros(key.rows + 1, dtype=torch.int32, device=at)
+        width = -(-(key.rows + 1) // ALIGNED) * ALIGNED
+        self._given = torch.zeros((3, width), dtype=torch.int32, device=at)
+        """slots, tokens ahead and starts of the rows, of which there is one more: all of it comes in one copy"""
+        self._slots, self._ahead = self._given[:2, : key.rows]
+        self._starts = self._given[2, : key.rows + 1]
         self._row = torch.zeros(self._tokens, dtype=torch.int32, device=at)
         self._replay: Callable[[], None]
         self._replay, self._out = device.capture(self._enqueue)
@@ -149,12 +154,10 @@ class Graph:
     def run(self, slots: Ints, queries: Ints, ahead: Ints) -> Decoded:
         """Enqueue the pass over these rows, which fit: see StepGraphs.draft."""
         count, tokens = slots.size, int(queries.sum())
-        starts = np.full(self._key.rows + 1, tokens, np.int32)
-        starts[: count + 1] = np.concatenate(([0], np.cumsum(queries)))
-        device = self._state.device
-        self._slots[:count].copy_(upload(slots.astype(np.int64), device))
-        self._ahead[:count].copy_(upload(ahead.astype(np.int32), device))
-        self._starts.copy_(upload(starts, device))
+        given = np.zeros(self._given.shape, np.int32)
+        given[0, :count], given[1, :count], given[2] = slots, ahead, tokens
+        given[2, : count + 1] = np.concatenate(([0], np.cumsum(queries)))
+        self._given.copy_(upload(given, self._state.device))
         self._replay()
         hidden, ids, positions, seq_lens = self._out
         step = StepInput(

@@ -14,6 +14,7 @@ from optimist.actors.worker.device_proposer import DeviceProposer, Drafter, Roun
 from optimist.actors.worker.gpu_sizes import enough_memory, kv_room
 from optimist.actors.worker.prompt_scores import Asked, PromptWishes
 from optimist.actors.worker.step_graphs import Network, StepGraphs, graph_keys
+from optimist.actors.worker.told_rows import ToldRows
 from optimist.actors.worker.torch_choice import Choice
 from optimist.actors.worker.torch_limits import limits_of
 from optimist.actors.worker.torch_proposer import (
@@ -27,7 +28,7 @@ from optimist.actors.worker.torch_result import Chosen, TorchTicket
 from optimist.actors.worker.torch_rows import Rows, blocks_needed, longest, rows_of
 from optimist.actors.worker.torch_sampling import SamplingState
 from optimist.actors.worker.torch_state import SlotState
-from optimist.actors.worker.torch_step import StepInput, step_input
+from optimist.actors.worker.torch_step import StepInput, lengths_told, step_input
 from optimist.actors.worker.warm_choices import warm_choices
 from optimist.actors.worker.warm_up import warm_up
 from optimist.kernels.choice import torch_kernels
@@ -38,7 +39,6 @@ from optimist.kernels.gpus import chosen_device
 from optimist.kernels.logprobs import Report, logprobs
 from optimist.kernels.sync_check import checked_step
 from optimist.kernels.triton_interpreter import cannot_compile
-from optimist.kernels.verify import Places
 from optimist.messages.batches import Batch
 from optimist.models.llama import Llama
 from optimist.models.loader import load_model
@@ -209,22 +209,21 @@ class TorchExecutor(Executor):
     def _run(
         self, batch: Batch, rows: Rows, proposal: Tensor | None, asked: Asked | None
     ) -> tuple[Chosen, tuple[Asked, Report] | None]:
-        at = upload(rows.places, self._state.device)
-        step, logits, hidden = self._computed(batch, rows, at, keep=asked is not None)
+        known = ToldRows.of(rows, lengths_told(batch, rows), self._state.device)
+        step, logits, hidden = self._computed(batch, rows, known, keep=asked is not None)
         told = None if hidden is None or asked is None else (asked, self._told(hidden, asked))
-        drafts = step.ids.index_select(0, upload(rows.draft_tokens, self._state.device))
-        places = Places.of(rows.drafted, drafts)
-        positions = step.positions.index_select(0, at) + 1
+        places = known.places_of(step.ids.index_select(0, known.draft_tokens))
+        positions = step.positions.index_select(0, known.places) + 1
         slots, generations = rows.slots[rows.sampling], rows.generations[rows.sampling]
         chosen = self._choice.choose(slots, generations, places, positions, logits, proposal)
-        rejected = self._advance(rows, step, chosen, positions)
+        rejected = self._advance(known, step, chosen, positions)
         if hidden is not None and self._drafter is not None and self._drafter.proposer.hidden:
             round = Round(batch, rows, self._state)
             self._drafter.proposer.observe(round, step, hidden, rejected)
         return chosen, told
 
     def _computed(
-        self, batch: Batch, rows: Rows, at: Tensor, *, keep: bool
+        self, batch: Batch, rows: Rows, known: ToldRows, *, keep: bool
     ) -> tuple[StepInput, Tensor, Tensor | None]:
         """The step as the network was told of it, and what it says."""
         if (
@@ -234,11 +233,11 @@ class TorchExecutor(Executor):
         ):
             # Every token of such a step is a place. Who watches computes with no more rows than there are.
             watched = self._drafter is not None and self._drafter.proposer.hidden
-            step = step_input(batch, rows, self._state) if watched else replayed.step
+            step = step_input(batch, rows, self._state, known) if watched else replayed.step
             logits = self._model.logits(replayed.hidden)
             return step, logits, replayed.hidden if watched else None
-        step = step_input(batch, rows, self._state)
-        return step, *self._forward(step, at, keep=keep)
+        step = step_input(batch, rows, self._state, known)
+        return step, *self._forward(step, known.places, keep=keep)
 
     def _forward(self, step: StepInput, at: Tensor, *, keep: bool) -> tuple[Tensor, Tensor | None]:
         """Logits at places, and the residual stream of all tokens where a proposer or `keep` wants it."""
@@ -262,20 +261,19 @@ class TorchExecutor(Executor):
         ]
         return Report(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
-    def _advance(self, rows: Rows, step: StepInput, chosen: Chosen, positions: Tensor) -> Tensor:
+    def _advance(
+        self, known: ToldRows, step: StepInput, chosen: Chosen, positions: Tensor
+    ) -> Tensor:
         """What the step leaves behind in its slots: drafts rejected of each row, [R], do not count."""
         places, verified = chosen.places, chosen.verified
-        device = self._state.device
-        rejected = torch.zeros(rows.slots.size, dtype=torch.int64, device=device)
-        sampling = upload(rows.sampling.astype(np.int64), device)
-        rejected.index_copy_(0, sampling, places.counts - verified.accepted)
-        queries = upload(rows.queries, device)
-        owners = upload(chosen.slots.astype(np.int64), device).index_select(0, places.row)
+        rejected = torch.zeros_like(known.slots)
+        rejected.index_copy_(0, known.sampling, places.counts - verified.accepted)
+        owners = known.owners.index_select(0, places.row)
         self._model.kernels.advance(
             self._state.computed,
             self._state.token_ids,
             step.slots,
-            queries,
+            known.queries,
             rejected.to(torch.int32),
             owners,
             positions,

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.kernels.device import upload
+from optimist.kernels.device import upload, upload_together
 from optimist.kernels.sampling import Edits, Penalties
 from optimist.kernels.sampling import Rows as SamplingRows
 from optimist.messages.base import floats, ints
@@ -102,18 +102,25 @@ class SamplingState:
         positions: of the token to choose in its request, [J] int64. earlier: drafts before it.
         """
         rows = self._columns[slots]
-        hot = (rows["temperature"] > 0).any()
-        top_k = rows["top_k"] if hot and (rows["top_k"] > 0).any() else None
+        used = {"seed": True, "temperature": bool((rows["temperature"] > 0).any())}
+        if used["temperature"]:
+            used["top_k"] = bool((rows["top_k"] > 0).any())
+            used["top_p"] = bool((rows["top_p"] < 1).any())
+            used["min_p"] = bool((rows["min_p"] > 0).any())
+        names = [name for name, any_row in used.items() if any_row]
+        # A field of one record counts as contiguous and keeps the record's stride: copy it in any case.
+        columns = upload_together([rows[name].copy() for name in names], self._device)
+        there = dict(zip(names, columns, strict=True))
         return SamplingRows(
-            temperature=self._up(rows["temperature"]) if hot else None,
-            seed=self._up(rows["seed"]),
+            temperature=there.get("temperature"),
+            seed=there["seed"],
             position=positions,
             penalties=self._penalties(slots, rows, earlier),
             edits=self._edits(slots, rows, positions),
-            top_k=None if top_k is None else self._up(top_k),
-            max_top_k=0 if top_k is None else int(top_k.max()),
-            top_p=self._up(rows["top_p"]) if hot and (rows["top_p"] < 1).any() else None,
-            min_p=self._up(rows["min_p"]) if hot and (rows["min_p"] > 0).any() else None,
+            top_k=there.get("top_k"),
+            max_top_k=int(rows["top_k"].max()) if "top_k" in there else 0,
+            top_p=there.get("top_p"),
+            min_p=there.get("min_p"),
         )
 
     def penalised(self, slots: Ints) -> NDArray[np.bool_]:

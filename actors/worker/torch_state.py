@@ -11,7 +11,7 @@ from optimist.actors.worker.base import Limits
 from optimist.actors.worker.slot_book import SlotBook
 from optimist.kernels.choice import TORCH
 from optimist.kernels.contract import Kernels
-from optimist.kernels.device import upload
+from optimist.kernels.device import upload, upload_together
 from optimist.kernels.kv_cache import clear, null_block
 from optimist.messages.base import Column, ints
 from optimist.messages.slots import BlockDelta, OpenedSlot
@@ -77,8 +77,8 @@ class SlotState:
         if not slots.size:
             return
         flat = slots.astype(np.int64) * self.block_table.shape[1] + columns
-        ids = upload(blocks.copy(), self.device)
-        self.block_table.view(-1).index_copy_(0, upload(flat, self.device), ids)
+        at, ids = upload_together((flat, blocks.copy()), self.device)
+        self.block_table.view(-1).index_copy_(0, at, ids)
         fresh = tuple(blocks[columns >= self._cached[slots]].tolist())
         for cache in self.caches:
             clear(cache, fresh)

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.actors.worker.torch_rows import Rows, longest
+from optimist.actors.worker.told_rows import ToldRows
+from optimist.actors.worker.torch_rows import Ints, Rows, longest
 from optimist.actors.worker.torch_state import SlotState
-from optimist.kernels.device import upload
 from optimist.kernels.metadata import ExactMetadata, Metadata, OptimisticMetadata
 from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
 
@@ -25,15 +25,16 @@ class StepInput(NamedTuple):
     metadata: Metadata
 
 
-def step_input(batch: Batch, rows: Rows, state: SlotState) -> StepInput:
+def step_input(batch: Batch, rows: Rows, state: SlotState, told: ToldRows) -> StepInput:
     """Where each token of the step is, and which it is. Decode rows read the token that the last
     step left on the device, so that this step can be built before the host knows it.
     """
-    device = state.device
-    slots = upload(rows.slots.astype(np.int64), device)
-    starts = upload(rows.offsets.copy(), device)
-    seq_lens = _seq_lens(batch, rows, state, slots)
-    row = upload(np.repeat(np.arange(rows.slots.size), rows.queries), device)
+    slots, starts, row = told.slots, told.starts, told.row
+    seq_lens = told.lengths
+    if isinstance(batch, OptimisticBatch):
+        decodes = rows.num_decodes
+        known = state.computed.index_select(0, slots[:decodes]) + seq_lens[:decodes]
+        seq_lens = torch.cat((known, seq_lens[decodes:]))
     # bound, sizing: columns of the block table to gather; device lengths choose among them
     table = state.block_table[:, : batch.max_blocks].index_select(0, slots)
     size = state.cache.shape[-2]
@@ -42,14 +43,15 @@ def step_input(batch: Batch, rows: Rows, state: SlotState) -> StepInput:
     return StepInput(placed.ids, placed.positions, slots, seq_lens, metadata)
 
 
-def _seq_lens(batch: Batch, rows: Rows, state: SlotState, slots: Tensor) -> Tensor:
+def lengths_told(batch: Batch, rows: Rows) -> Ints:
+    """Lengths after the step, [R]; of a decode row in an OptimisticBatch what the step adds to what the
+    device holds.
+    """
     if isinstance(batch, ExactBatch):
-        return upload(batch.seq_lens.exact().copy(), state.device)
-    decodes = state.computed.index_select(0, slots[: rows.num_decodes])
-    decodes = decodes + upload(rows.drafts + 1, state.device)
+        return batch.seq_lens.exact().copy()
     # bound, exact on prefill rows: of prompt chunks; decode rows take what the device holds
-    prefills = upload(batch.prefill.seq_lens.exact().copy(), state.device)
-    return torch.cat((decodes, prefills))
+    prefills = batch.prefill.seq_lens.exact()
+    return np.concatenate((rows.drafts + 1, prefills), dtype=np.int32)
 
 
 def _metadata(

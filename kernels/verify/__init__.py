@@ -8,9 +8,19 @@ from optimist.kernels.card import Card
 from optimist.kernels.verify import reference
 from optimist.kernels.verify.cpu import compare
 from optimist.kernels.verify.rejection import block, reject
-from optimist.kernels.verify.types import NO_DRAFT, Noise, Places, Verified
+from optimist.kernels.verify.types import NO_DRAFT, Layout, Noise, Places, Verified
 
-__all__ = ["CARD", "NO_DRAFT", "Noise", "Places", "Verified", "block", "compare", "reject"]
+__all__ = [
+    "CARD",
+    "NO_DRAFT",
+    "Layout",
+    "Noise",
+    "Places",
+    "Verified",
+    "block",
+    "compare",
+    "reject",
+]
 
 CARD = Card(
     name="verify",

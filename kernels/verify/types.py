@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -9,10 +10,31 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from optimist.kernels.device import upload
+from optimist.kernels.device import upload_together
 
 NO_DRAFT = -1
 """behind the last place of a row"""
+
+
+class Layout(NamedTuple):
+    """Places of rows with so many drafts, on the host: see Places. columns: for its tensors."""
+
+    starts: NDArray[np.int32]
+    most: int
+    columns: tuple[NDArray[np.integer], ...]
+
+    @classmethod
+    def of(cls, counts: NDArray[np.integer]) -> Self:
+        """counts: drafts of each row, [S]."""
+        counts = counts.astype(np.int64)
+        starts = np.zeros(len(counts) + 1, np.int32)
+        np.cumsum(counts + 1, out=starts[1:])
+        most = int(counts.max(initial=0))
+        grid = starts[:-1, None] + np.minimum(np.arange(most + 1), counts[:, None])
+        drafted = np.ones(int(starts[-1]), np.bool_)
+        drafted[starts[1:] - 1] = False
+        row = np.repeat(np.arange(len(counts)), counts + 1)
+        return cls(starts, most, (row, grid, counts, np.flatnonzero(drafted)))
 
 
 class Places(NamedTuple):
@@ -35,24 +57,18 @@ class Places(NamedTuple):
     @classmethod
     def of(cls, counts: NDArray[np.integer], ids: Tensor) -> Self:
         """Places of rows with so many drafts. counts: [S], on the host. ids: the drafts, [sum(counts)]."""
-        counts = counts.astype(np.int64)
-        starts = np.zeros(len(counts) + 1, np.int32)
-        np.cumsum(counts + 1, out=starts[1:])
-        most = int(counts.max(initial=0))
-        grid = starts[:-1, None] + np.minimum(np.arange(most + 1), counts[:, None])
-        drafts = torch.full((int(starts[-1]),), NO_DRAFT, dtype=torch.int64, device=ids.device)
-        if most:
-            drafted = np.ones(int(starts[-1]), np.bool_)
-            drafted[starts[1:] - 1] = False
-            drafts.index_copy_(0, upload(np.flatnonzero(drafted), ids.device), ids.long())
-        return cls(
-            starts,
-            most,
-            upload(np.repeat(np.arange(len(counts)), counts + 1), ids.device),
-            upload(grid, ids.device),
-            upload(counts, ids.device),
-            drafts,
-        )
+        layout = Layout.of(counts)
+        return cls.laid_out(layout, upload_together(layout.columns, ids.device), ids)
+
+    @classmethod
+    def laid_out(cls, layout: Layout, columns: Sequence[Tensor], ids: Tensor) -> Self:
+        """The same where the layout's columns are on the device."""
+        row, grid, counts, drafted = columns
+        size = (int(layout.starts[-1]),)
+        drafts = torch.full(size, NO_DRAFT, dtype=torch.int64, device=ids.device)
+        if layout.most:
+            drafts.index_copy_(0, drafted, ids.long())
+        return cls(layout.starts, layout.most, row, grid, counts, drafts)
 
 
 class Noise(NamedTuple):

@@ -15,9 +15,10 @@ import torch
 
 from optimist.actors.builder.apply import apply
 from optimist.actors.worker.base import Limits
+from optimist.actors.worker.told_rows import ToldRows
 from optimist.actors.worker.torch_rows import rows_of
 from optimist.actors.worker.torch_state import SlotState
-from optimist.actors.worker.torch_step import step_input
+from optimist.actors.worker.torch_step import lengths_told, step_input
 from optimist.kernels.choice import TORCH
 from optimist.kernels.kv_cache import allocate
 from optimist.kernels.metadata import Metadata
@@ -136,4 +137,6 @@ def metadata_of(batch: Batch, rows: list[Span], device: torch.device) -> Metadat
     for opened in batch.opened:
         state.open_slot(opened)
     state.apply_blocks(batch.blocks)
-    return step_input(batch, rows_of(batch, None, itself=False, vocab_size=1), state).metadata
+    told = rows_of(batch, None, itself=False, vocab_size=1)
+    known = ToldRows.of(told, lengths_told(batch, told), device)
+    return step_input(batch, told, state, known).metadata

@@ -16,6 +16,7 @@ from optimist.actors.worker import warm_up
 from optimist.actors.worker.base import Progress, RowDrafts
 from optimist.actors.worker.torch_executor import TorchExecutor, unheard
 from optimist.actors.worker.torch_result import TorchTicket
+from optimist.kernels import device
 from optimist.kernels.choice import TORCH, torch_kernels, triton_kernels
 from optimist.kernels.contract import Kernels
 from optimist.kernels.device import Gpu
@@ -164,6 +165,36 @@ def test_a_step_waits_for_nothing_and_its_results_are_copied_beside_the_next(
     assert diary.entries == [*step, *step]
     ticket.wait()
     assert diary.entries[2 * len(step) :] == ["WAIT for copied"]
+
+
+@pytest.mark.parametrize(
+    ("graphs", "sampling", "copies"),
+    [
+        (False, GREEDY, 1),
+        (True, GREEDY, 2),
+        (True, Sampling(temperature=0.7, seed=3, top_p=0.9), 3),
+    ],
+    ids=["plain", "graph", "sampled"],
+)
+def test_a_step_tells_the_device_of_its_rows_in_a_copy_or_two(
+    graphs: bool, sampling: Sampling, copies: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One for the step, one for the memory of its graph, and one for what its rows sample by."""
+    with absent_gpu(monkeypatch), recorded():
+        hand = Hand(executor(triton_kernels(HERE), graphs=graphs))
+        hand.open(0, [1, 2, 3], [0, 1], sampling=sampling)
+        hand.submit([Row(0, 3)])
+        hand.submit([Row(0, 1, decode=True)])
+        made: list[Tensor] = []
+        plain = device._enqueued  # noqa: SLF001 - what is counted
+
+        def enqueued(host: Tensor, target: torch.device) -> Tensor:
+            made.append(host)
+            return plain(host, target)
+
+        monkeypatch.setattr(device, "_enqueued", enqueued)
+        hand.submit([Row(0, 1, decode=True)])
+    assert len(made) == copies
 
 
 @pytest.mark.parametrize("proposer", ["self-draft", "draft-model"])
