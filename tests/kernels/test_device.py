@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.kernels import device
 from optimist.kernels.device import PART, upload_together
 
-VALUES = [
+VALUES: list[NDArray[Any]] = [
     np.arange(3, dtype=np.int32),
     np.zeros(0, np.int64),
     np.arange(6, dtype=np.int64).reshape(2, 3),
