@@ -51,7 +51,7 @@ async def _ask(troupe: Troupe) -> Completion:
 
 async def _kill_worker(troupe: Troupe, how: signal.Signals = signal.SIGKILL) -> None:
     """Ill-treat the worker, and ask for something that needs another life of it."""
-    os.kill(troupe.pids["worker"], how)
+    os.kill(troupe.pids["worker+builder+scheduler"], how)
     assert len((await _ask(troupe)).token_ids) == 4
 
 
@@ -103,7 +103,7 @@ async def test_stop_timeout() -> None:
     with anyio.fail_after(60):
         async with bring_up(_config("--stop-timeout", "0.2"), ByteTokenizer()) as troupe:
             await _ask(troupe)
-            pid = troupe.pids["worker"]
+            pid = troupe.pids["worker+builder+scheduler"]
             os.kill(pid, signal.SIGSTOP)
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
