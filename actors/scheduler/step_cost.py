@@ -30,6 +30,10 @@ PER_DRAFT, PER_PASS = 1 / 64, 1 / 8
 """what a draft, and a pass of whoever drafts on the device, add to a step of one token until they are
 measured: little, for what is tried is soon measured"""
 
+LATER, SOON = 2.0, 1 / 4
+"""a wait for drafts is not believed to be longer than this times what was known, or than this share of a step:
+on a busy machine one that is far longer says nothing of drafts, but would end all attempts"""
+
 FORGET = 0.995
 """weight of the past at each step with drafts"""
 
@@ -117,6 +121,9 @@ class DraftCost:
 
     def waited(self, idle_us: int) -> None:
         """Before a step that had room for drafts the device stood still for so many microseconds."""
+        if not self._steps.empty:
+            one = float(self._steps.of(np.array([1]))[0])
+            idle_us = int(min(idle_us, max(LATER * self._wait, SOON * one)))
         self._waits += 1
         self._wait += max(1 / self._waits, NEWEST) * (idle_us - self._wait)
 

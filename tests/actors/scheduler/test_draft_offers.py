@@ -8,6 +8,7 @@ import pytest
 from optimist.actors.scheduler.draft_length import DraftLength
 from optimist.actors.scheduler.shares import Shares
 from optimist.actors.scheduler.slots import Ints
+from optimist.actors.scheduler.step_cost import DraftCost
 
 
 def simulated(length: DraftLength | int, offers: float, rate: float, rows: int) -> float:
@@ -57,3 +58,27 @@ def test_a_share_is_that_of_the_last_times_and_at_first_the_usual_one() -> None:
     assert first > 0.5 > third > second
     shares.open(0)
     assert shares.of(np.arange(3))[0] == third
+
+
+def test_one_wild_wait_does_not_end_all_attempts() -> None:
+    cost, none, one = DraftCost(passes=False), np.array([0, 4]), np.array([0, 1])
+    for _ in range(20):
+        cost.ran(8, 7_000, 0, 0)
+        cost.ran(12, 7_300, 4, 1)
+    cost.waited(500_000)
+    without, wildly = cost.of(8, none, one)
+    assert wildly < 1.3 * without
+    for _ in range(30):
+        cost.waited(400)
+    settled = float(cost.of(8, none, one)[1])
+    cost.waited(500_000)
+    assert float(cost.of(8, none, one)[1]) < 1.02 * settled
+
+
+def test_waits_that_grow_are_believed_after_a_while() -> None:
+    cost, none, one = DraftCost(passes=False), np.array([0, 4]), np.array([0, 1])
+    cost.ran(8, 7_000, 0, 0)
+    for wait in (*[300] * 20, *[5_000] * 60):
+        cost.waited(wait)
+    without, with_drafts = cost.of(8, none, one)
+    assert with_drafts - without > 4_900
