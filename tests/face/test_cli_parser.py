@@ -155,13 +155,13 @@ def test_every_value_of_every_variable_is_taken() -> None:
 @pytest.mark.parametrize(
     ("given", "groups"),
     [
-        ((), ("scheduler+builder",)),
+        ((), ("worker+builder+scheduler",)),
         (("--group", "builder"), ("builder",)),
         (("--placement", "embedded"), ()),
-        (("--placement", "processes"), ("scheduler+builder",)),
+        (("--placement", "processes"), ("worker+builder+scheduler",)),
     ],
 )
-def test_a_server_keeps_what_plans_in_one_process_unless_told_otherwise(
+def test_a_server_keeps_all_that_steps_need_in_one_process_unless_told_otherwise(
     given: tuple[str, ...], groups: tuple[str, ...]
 ) -> None:
     assert engine_config(parse(["serve", *given])).groups == groups

@@ -31,7 +31,7 @@ class Served(NamedTuple):
     def stop(self, how: signal.Signals) -> int:
         """Tell it to stop, and wait. Returns its exit status; nothing of it may be left."""
         children = _children(self.process.pid)
-        assert len(children) == 3
+        assert len(children) == 2
         self.process.send_signal(how)
         return self.wait(children)
 

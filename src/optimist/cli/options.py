@@ -198,7 +198,7 @@ COMMAND_DEFAULTS: dict[str, dict[str, Any]] = {
         "params.top_p": 0.9,
     },
     "serve": {
-        "config.groups": ("scheduler+builder",),
+        "config.groups": ("worker+builder+scheduler",),
         "config.placement": "processes",
         "config.gateway.port": 8000,
         "command.drain_timeout": 25.0,
