@@ -99,14 +99,18 @@ async def test_ours_draft_in_the_workers_process(placement: Placement, proposer:
         assert troupe.restarts == 0
 
 
-@pytest.mark.parametrize(
-    "lie", ["wrong-slot", "future-step", "too-many", "no-such-token", "silent"]
-)
-async def test_a_liar_in_its_own_process_changes_no_token(lie: Lie, texts: str) -> None:
+LIARS: tuple[Lie, ...] = ("wrong-slot", "future-step", "too-many", "no-such-token", "silent")
+
+
+@pytest.mark.parametrize(("placement", "depth"), [("embedded", 2), ("inline", 1)])
+@pytest.mark.parametrize("lie", LIARS)
+async def test_a_liar_changes_no_token(
+    lie: Lie, placement: Placement, depth: int, texts: str
+) -> None:
     told: dict[str, Any] = {"inner": SCRIPT, "texts": texts, "vocab_size": MODEL.vocab_size}
-    made = drafting(config("embedded"), LIAR, lie=lie, **told)
+    made = drafting(config(placement), LIAR, depth, lie=lie, **told)
     async with bring_up(made, ByteTokenizer(272)) as troupe:
-        assert "proposer" in troupe.pids
+        assert ("proposer" in troupe.pids) is (placement == "embedded"), "it has its own process"
         await right_answers(troupe)
         assert troupe.restarts == 0
         found = await statistics(troupe)
