@@ -36,7 +36,6 @@ class Worker(Actor[WorkerMessage]):
     """
 
     name: ClassVar[str] = "worker"
-    eager: ClassVar[bool] = True
     accepts: ClassVar[tuple[type[ActorMessage], ...]] = (
         ExactBatch,
         OptimisticBatch,
