@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from optimist.messages.base import ActorMessage
@@ -106,8 +106,11 @@ class Edges:
         """Edges with a message for somebody who lives."""
         return [edge for edge, queue in self.queues.items() if queue and edge.receiver in alive]
 
-    def died(self, name: str) -> None:
-        """What the dead had received is lost, and perhaps some of what it was sending."""
+    def died(self, name: str, alive: Mapping[str, int]) -> None:
+        """What the dead had received is lost, and perhaps some of what it was sending.
+
+        alive: incarnations of those who live on. What is between two dead was in the memory of either.
+        """
         for edge, queue in self.queues.items():
             if edge.receiver == name:
                 for _ in range(self._rng.randint(0, len(queue))):
@@ -115,9 +118,18 @@ class Edges:
             if edge.sender == name:
                 for _ in range(self._rng.randint(0, len(queue))):
                     queue.pop()
+            if name in (edge.sender, edge.receiver) and _is_of_two_dead(edge, name, alive):
+                queue.clear()
 
     def tidy(self, incarnations: set[int]) -> None:
         """Forget empty edges of dead senders."""
         for edge in [e for e, q in self.queues.items() if not q]:
             if edge.incarnation not in incarnations:
                 del self.queues[edge]
+
+
+def _is_of_two_dead(edge: Edge, name: str, alive: Mapping[str, int]) -> bool:
+    """Whether neither end of an edge lives, now that `name` has died."""
+    if edge.receiver == name:
+        return alive.get(edge.sender) != edge.incarnation
+    return edge.receiver not in alive

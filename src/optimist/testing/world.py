@@ -172,7 +172,8 @@ class World:
         self._due.pop(name, None)
         if name == "worker":
             self.running.clear()
-        self.edges.died(name)
+        alive = {other: actor.incarnation for other, actor in self.actors.items()}
+        self.edges.died(name, alive)
         self.deaths.append(Death(self.events, name))
 
     def _times(self) -> list[float]:
