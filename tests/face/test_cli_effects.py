@@ -19,6 +19,8 @@ GREEDY = ("--temperature", "0")
 LOOPING = (*GREEDY, "--ignore-eos")
 SELF = ("--proposer", "self-draft")
 REPEATING = (*LOOPING, "--logit-bias", "7=100")
+NGRAM = ("--proposer", "ngram", "--draft-tokens", "3")
+"""with a number of drafts: `auto` may take none on a machine that is busy"""
 
 
 @pytest.fixture
@@ -68,15 +70,13 @@ EFFECTS = {
     "--placement": _seen("cells", "--placement", "embedded"),
     "--group": _seen("cells", "--group", "scheduler+builder", besides=("--placement", "processes")),
     "--depth": _seen("steps", "--depth", "1", besides=GREEDY),
-    "--proposer": _seen("steps", "--proposer", "ngram", besides=REPEATING),
+    "--proposer": _seen("steps", *NGRAM, besides=REPEATING),
     "--proposer-option": _seen(
         *("steps", "--proposer-option", "ngram_max=40", "--proposer-option", "ngram_min=40"),
-        besides=("--proposer", "ngram", *REPEATING),
+        besides=(*NGRAM, *REPEATING),
     ),
     "--draft-wait": _told("draft_wait", "--draft-wait", "0.25", besides=("--proposer", "ngram")),
-    "--draft-tokens": _seen(
-        "steps", "--draft-tokens", "1", besides=("--proposer", "ngram", *REPEATING)
-    ),
+    "--draft-tokens": _told("most_drafts", "--draft-tokens", "1", besides=("--proposer", "ngram")),
     "--draft-layers": _told("draft_layers", "--draft-layers", "1", besides=SELF),
     "--draft-model": _seen("error", "--draft-model", "tests/data"),
     "--verify": _told("verify", "--verify", "rejection", besides=SELF),

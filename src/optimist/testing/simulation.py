@@ -10,6 +10,8 @@ import argparse
 import logging
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from optimist.messages.base import ActorMessage
@@ -105,15 +107,27 @@ def main(arguments: list[str] | None = None) -> int:
     return _run(seeds if chosen.seed is None else [chosen.seed], verbose=chosen.verbose)
 
 
+@contextmanager
+def _errors_only() -> Iterator[None]:
+    """Actors that die by thousands do not say so."""
+    logger = logging.getLogger("optimist")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
 def _run(seeds: range | list[int], *, verbose: bool) -> int:
-    logging.getLogger("optimist").setLevel(logging.ERROR)
     total, failed, begun = Tally(), 0, time.perf_counter()
-    for seed in seeds:
-        try:
-            total = total.plus(simulate(seed, verbose=verbose))
-        except SeedFailed as failure:
-            failed += 1
-            print(failure, file=sys.stderr)
+    with _errors_only():
+        for seed in seeds:
+            try:
+                total = total.plus(simulate(seed, verbose=verbose))
+            except SeedFailed as failure:
+                failed += 1
+                print(failure, file=sys.stderr)
     rate = len(seeds) / (time.perf_counter() - begun)
     counts = ", ".join(f"{value} {name}" for name, value in total._asdict().items())
     print(f"{len(seeds)} seeds, {failed} failed, {rate:.0f} a second: {counts}")
