@@ -10,6 +10,7 @@ import torch
 from optimist.actors.config import RESERVE_MB, WorkerConfig
 from optimist.actors.proposer.kinds import IN_PASSES
 from optimist.actors.worker.limits import MEGABYTE, batch_tokens
+from optimist.kernels.linear import widened
 from optimist.messages.errors import ConfigError
 from optimist.models.config import ModelConfig
 
@@ -38,7 +39,9 @@ def step_bytes(config: WorkerConfig, model: ModelConfig, itemsize: int) -> int:
     places = min(config.max_slots * (1 + config.most_drafts), tokens)
     logits = LOGITS_COPIES[config.verify] * WIDE * places
     counts = COUNTS * (places + config.max_slots)
-    return token * tokens + model.vocab_size * (logits + counts) + graph_bytes(config, model)
+    weights = 0 if config.quant == "none" else widened.BYTES
+    step = token * tokens + model.vocab_size * (logits + counts)
+    return step + weights + graph_bytes(config, model)
 
 
 def graph_bytes(config: WorkerConfig, model: ModelConfig) -> int:

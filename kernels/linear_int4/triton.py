@@ -1,4 +1,4 @@
-"""A dense layer with weights of four bits, for few tokens: a program for a block of outputs.
+"""A dense layer with weights of four bits: a program for a block of outputs, while tokens are few.
 
 Both halves of a byte are multiplied where they lie: with the inputs of the group's first half, and with
 those of its second half.
@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from optimist.kernels.linear import widened
 from optimist.kernels.linear_int4.types import GROUP, Int4
 from optimist.kernels.triton_common import divided, launch, power_of_2, product, strides
 
@@ -71,6 +72,8 @@ def int4_matmul(
 def linear_int4(x: Tensor, weight: Int4, bias: Tensor | None = None) -> Tensor:
     """As the reference. x [T, K] may be strided, but not in K."""
     tokens, outputs, halves = x.shape[0], *weight.values.shape
+    if tokens >= widened.MANY:
+        return widened.multiplied(x, outputs, bias, lambda part: _wide(weight, part, x.dtype))
     y = torch.empty((tokens, outputs), dtype=x.dtype, device=x.device)
     least, most = TOKENS
     block = min(max(power_of_2(tokens), least), most)
@@ -90,3 +93,11 @@ def linear_int4(x: Tensor, weight: Int4, bias: Tensor | None = None) -> Tensor:
         num_stages=3,
     )
     return y
+
+
+def _wide(weight: Int4, part: slice, dtype: torch.dtype) -> Tensor:
+    pairs = weight.values[part]
+    pairs = pairs.view(pairs.shape[0], -1, GROUP // 2)
+    values = torch.cat((pairs & 15, pairs >> 4), -1).to(dtype)
+    scale, offset = (column[part, :, None].to(dtype) for column in (weight.scale, weight.offset))
+    return torch.addcmul(offset, values, scale).flatten(1)

@@ -1,4 +1,4 @@
-"""A dense layer with weights of eight bits, for few tokens: a program for a block of outputs."""
+"""A dense layer with weights of eight bits: a program for a block of outputs, while tokens are few."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from optimist.kernels.linear import widened
 from optimist.kernels.linear_int8.types import Int8
 from optimist.kernels.triton_common import divided, launch, power_of_2, product, strides
 
@@ -56,6 +57,13 @@ def linear_int8(x: Tensor, weight: Int8, bias: Tensor | None = None) -> Tensor:
     """As the reference. x [T, K] may be strided, but not in K."""
     tokens, inputs = x.shape
     outputs = weight.values.shape[0]
+    if tokens >= widened.MANY:
+
+        def wide(part: slice) -> Tensor:
+            # The product is made in float32, and rounded once.
+            return weight.values[part].to(x.dtype).mul_(weight.scale[part, None])
+
+        return widened.multiplied(x, outputs, bias, wide)
     y = torch.empty((tokens, outputs), dtype=x.dtype, device=x.device)
     least, most = TOKENS
     block = min(max(power_of_2(tokens), least), most)

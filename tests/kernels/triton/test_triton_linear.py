@@ -6,9 +6,11 @@ import pytest
 import torch
 
 from optimist.kernels import linear_int4, linear_int8
+from optimist.kernels.linear import widened
 from optimist.kernels.linear_int4 import triton as triton_int4
 from optimist.kernels.linear_int4.reference import weights
 from optimist.kernels.linear_int8 import triton as triton_int8
+from optimist.kernels.triton_common import recorded
 
 SIZES = [(0, 64, 8), (1, 32, 1), (3, 96, 65), (17, 288, 40), (70, 64, 33)]
 
@@ -68,3 +70,21 @@ def test_four_bits_are_within_a_step_of_their_group() -> None:
 def test_four_bits_need_whole_groups() -> None:
     with pytest.raises(ValueError, match="groups of 32, got 40"):
         linear_int4.quantised(random(2, 40))
+
+
+@pytest.mark.parametrize("bias", [False, True], ids=["plain", "bias"])
+@pytest.mark.parametrize("dtype", linear_int8.CARD.dtypes)
+def test_weights_are_widened_part_by_part_where_tokens_are_many(
+    dtype: torch.dtype, bias: bool, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(widened, "AT_ONCE", 7 * 96)
+    x = random(widened.MANY, 96).to(dtype).to(device)
+    drawn = random(33, 96, seed=1) / 96**0.5
+    offset = random(33, seed=2).to(dtype).to(device) if bias else None
+    eight = linear_int8.Int8(*(part.to(device) for part in linear_int8.quantised(drawn)))
+    four = linear_int4.Int4(*(part.to(device) for part in linear_int4.quantised(drawn)))
+    with recorded() as launches:
+        got = triton_int8.linear_int8(x, eight, offset), triton_int4.linear_int4(x, four, offset)
+    assert launches == []
+    linear_int8.CARD.assert_near(got[0], linear_int8.CARD.reference(x, eight, offset))
+    linear_int4.CARD.assert_near(got[1], linear_int4.CARD.reference(x, four, offset))
