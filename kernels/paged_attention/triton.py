@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from optimist.kernels.kv_cache import SCALE_BYTES, narrow
-from optimist.kernels.metadata import Metadata
+from optimist.kernels.metadata import ExactMetadata, Metadata
 from optimist.kernels.paged_attention.triton_device import attend, merge, rows_of_tiles
 from optimist.kernels.triton_common import divided, launch, power_of_2, product, strides
 
@@ -106,17 +106,33 @@ class Plan:
         return self._tiles[key]
 
     def splits(self, part: Part, programs: int) -> int:
-        """Into how many parts context is split: 1 where there are programs enough without."""
+        """Into how many parts context is split: 1 where there are programs enough without.
+
+        Programs count for as much as their rows may have to read: of one long row among many short ones
+        the others are done when it has hardly begun.
+        """
         if not self.decodes(part):
             return 1
         wanted = self._splits
         if wanted is None:
-            wanted = PROGRAMS_OF_PROCESSOR * _processors(self.metadata.seq_lens.device) // programs
+            busy = max(1, int(programs * self._evenness))
+            wanted = PROGRAMS_OF_PROCESSOR * _processors(self.metadata.seq_lens.device) // busy
             # bound, sizing: into how many parts the context is split; each ends at device lengths
             wanted = min(wanted, divided(self.metadata.max_seq_len, CONTEXT_OF_SPLIT), MOST_SPLITS)
             # A power of two: the kernel that merges them is another for each number.
             wanted = power_of_2(wanted + 1) // 2
         return max(1, wanted)
+
+    @cached_property
+    def _evenness(self) -> float:
+        """What rows that decode have to read at most, as a share of what it were if all were as long."""
+        metadata, rows = self.metadata, self.metadata.num_decodes
+        if isinstance(metadata, ExactMetadata):
+            lens = metadata.host_lens.rows(0, rows)
+            return lens.total() / max(1, lens.max() * rows)
+        # bound, sizing: how uneven rows are, for the number of parts; each ends at device lengths
+        bound = metadata.decode_bound
+        return bound.total() / max(1, bound.max() * rows)
 
 
 def prepare(

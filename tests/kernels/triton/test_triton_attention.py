@@ -10,6 +10,7 @@ from paged_rows import Paged, Shape, on, optimistic, paged
 
 from optimist.kernels.metadata import ExactMetadata, Metadata
 from optimist.kernels.paged_attention import CARD
+from optimist.kernels.paged_attention import triton as triton_attention
 from optimist.kernels.paged_attention.triton import paged_attention, prepare
 from optimist.kernels.sync_check import checked_step
 
@@ -132,3 +133,20 @@ def test_nothing_is_read_on_the_host(device: str, monkeypatch: pytest.MonkeyPatc
         with checked_step():
             plan = prepare(metadata, case.cache, dtype=case.q.dtype, window=5, splits=2)
             paged_attention(case.q, case.cache, plan, scale=SCALE)
+
+
+@pytest.mark.parametrize("slack", [None, 3], ids=["exact", "bound"])
+@pytest.mark.parametrize(
+    ("lengths", "parts"),
+    [([4096] * 64, 1), ([4096] + [64] * 63, 16), ([4096, 64], 16), ([64] * 64, 1)],
+    ids=["even", "one long among many", "one long and one short", "all short"],
+)
+def test_a_long_row_among_short_ones_is_split_as_if_it_were_alone(
+    lengths: list[int], parts: int, slack: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(triton_attention, "_processors", lambda device: 132)
+    case = paged([1] * len(lengths), lengths)
+    metadata = case.metadata if slack is None else optimistic(case.metadata, slack)
+    plan = prepare(metadata, case.cache, dtype=case.q.dtype, window=None)
+    (part,) = plan.parts
+    assert plan.splits(part, 8 * part.rows) == parts
