@@ -127,12 +127,10 @@ class Plan:
     def _evenness(self) -> float:
         """What rows that decode have to read at most, as a share of what it were if all were as long."""
         metadata, rows = self.metadata, self.metadata.num_decodes
-        if isinstance(metadata, ExactMetadata):
-            lens = metadata.host_lens.rows(0, rows)
-            return lens.total() / max(1, lens.max() * rows)
+        exact = isinstance(metadata, ExactMetadata)
+        lens = metadata.host_lens.rows(0, rows) if exact else metadata.decode_bound
         # bound, sizing: how uneven rows are, for the number of parts; each ends at device lengths
-        bound = metadata.decode_bound
-        return bound.total() / max(1, bound.max() * rows)
+        return lens.total() / max(1, lens.max() * rows)
 
 
 def prepare(
