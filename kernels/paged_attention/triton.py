@@ -127,10 +127,13 @@ class Plan:
     def _evenness(self) -> float:
         """What rows that decode have to read at most, as a share of what it were if all were as long."""
         metadata, rows = self.metadata, self.metadata.num_decodes
-        exact = isinstance(metadata, ExactMetadata)
-        lens = metadata.host_lens.rows(0, rows) if exact else metadata.decode_bound
+        if isinstance(metadata, ExactMetadata):
+            lens = metadata.host_lens.rows(0, rows)
+            # bound, sizing: exact here: how uneven rows are, for the number of parts
+            return lens.total() / max(1, lens.max() * rows)
         # bound, sizing: how uneven rows are, for the number of parts; each ends at device lengths
-        return lens.total() / max(1, lens.max() * rows)
+        bound = metadata.decode_bound
+        return bound.total() / max(1, bound.max() * rows)
 
 
 def prepare(
