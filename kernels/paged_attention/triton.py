@@ -132,8 +132,7 @@ class Plan:
             # bound, sizing: exact here: how uneven rows are, for the number of parts
             return lens.total() / max(1, lens.max() * rows)
         # bound, sizing: how uneven rows are, for the number of parts; each ends at device lengths
-        bound = metadata.decode_bound
-        return bound.total() / max(1, bound.max() * rows)
+        return metadata.decode_bound.total() / max(1, metadata.decode_bound.max() * rows)
 
 
 def prepare(
