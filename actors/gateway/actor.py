@@ -277,7 +277,8 @@ class Gateway(Actor[GatewayInbox]):
     def _on_fault(self, fault: Fault) -> None:
         self._pulse.fault(fault.actor, fault.reason)
         # Where only one of them is lost, the scheduler counts: it knows which steps had not settled.
-        self._steps_lost |= self._pulse.lost("worker") and self._pulse.lost("scheduler")
+        if fault.actor in ("worker", "scheduler"):
+            self._steps_lost |= self._pulse.lost("worker") and self._pulse.lost("scheduler")
         if fault.final:
             self.end(EngineBroken(f"{fault.actor} was lost for good: {fault.reason}"))
 

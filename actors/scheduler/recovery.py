@@ -29,19 +29,23 @@ def unsettled(epoch: Epoch, resync: Resync) -> list[Plan]:
 def placed(epoch: Epoch, incarnation: int, plan: Plan) -> list[Placed]:
     """What the gateway is to know before a plan is sent: who is in steps from now on, and who no more."""
     waiting, epoch.waiting = epoch.waiting, []
+    opened = [epoch.slots.request(one.slot) for one in plan.opened]
     news = [Placed(incarnation=incarnation, request=request, waits=True) for request in waiting]
-    into = [epoch.slots.request(one.slot) for one in plan.opened]
     if epoch.told is not None and epoch.trial is None:
-        into.append(epoch.told)
-    for request in into:
-        alone = request is epoch.trial
-        news.append(
-            Placed(
-                incarnation=incarnation, request=request.id, alone=alone, strikes=request.strikes
-            )
-        )
+        # First: it may be among those that wait.
+        news.insert(0, _in_steps(epoch, incarnation, epoch.told))
+    news += [_in_steps(epoch, incarnation, request) for request in opened]
     epoch.told = epoch.trial
     return news
+
+
+def _in_steps(epoch: Epoch, incarnation: int, request: Request) -> Placed:
+    return Placed(
+        incarnation=incarnation,
+        request=request.id,
+        alone=request is epoch.trial,
+        strikes=request.strikes,
+    )
 
 
 def strike(epoch: Epoch) -> None:

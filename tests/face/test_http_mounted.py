@@ -90,3 +90,43 @@ def test_an_address_of_version_six_has_brackets() -> None:
 
 def test_an_app_can_be_made_before_its_engine_starts() -> None:
     assert len(engine_app(ScriptedEngine(paris)).routes) == 9
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("endless", [b"a" * 10_000, b"b: c\r\n" * 2_000], ids=["a value", "lines"])
+@pytest.mark.parametrize("place", ["head", "trailers"])
+async def test_a_head_or_trailers_without_end_are_refused(endless: bytes, place: str) -> None:
+    begin = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\n"
+    if place == "trailers":
+        begin += b"transfer-encoding: chunked\r\n\r\n0\r\n"
+    if not endless.endswith(b"\n"):
+        begin += b"a: "
+    listener = listen("127.0.0.1", 0)
+    app = engine_app(ScriptedEngine(paris))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(serve_http, app, listener)
+        async with await anyio.connect_tcp(*listener.getsockname()) as client:
+            await client.send(begin)
+            with anyio.fail_after(10):
+                answer = b""
+                with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+                    for _ in range(200):
+                        await client.send(endless)
+                        with anyio.move_on_after(0):
+                            answer += await client.receive()
+                    raise AssertionError("2 MB were taken")
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_long_body_in_many_pieces_is_no_long_head() -> None:
+    listener = listen("127.0.0.1", 0)
+    engine = ScriptedEngine(paris)
+    async with anyio.create_task_group() as tasks, engine:
+        tasks.start_soon(serve_http, engine_app(engine), listener)
+        async with httpx.AsyncClient(base_url=url(listener)) as client:
+            body = b'{"prompt": "x"' + b" " * 400_000 + b"}"
+            kind = {"content-type": "application/json"}
+            answer = await client.post("/v1/completions", content=body, headers=kind)
+            assert answer.json()["choices"][0]["text"] == "Paris"
+        tasks.cancel_scope.cancel()

@@ -11,6 +11,7 @@ import sniffio
 import uvicorn
 from starlette.types import ASGIApp
 
+from optimist.http.protocol import BoundedProtocol
 from optimist.messages.errors import ConfigError
 
 BACKLOG = 2048
@@ -59,6 +60,7 @@ async def serve_http(
         raise ConfigError("serve(http=...): expected an asyncio loop, got trio; use zmq=... there")
     config = uvicorn.Config(
         app,
+        http=BoundedProtocol,
         log_config=None,
         access_log=False,
         lifespan="off",

@@ -107,3 +107,17 @@ def test_while_one_is_tried_alone_nobody_else_is_struck(bench: Any) -> None:
         made.gateway.receive(Restarted(incarnation=0, actor=actor))
     lose(made, "worker", "scheduler")
     assert strikes_after_a_resync(made) == {first: 1, second: 2}, "they run together again"
+
+
+def test_a_proposer_that_dies_while_the_worker_loads_says_nothing_of_steps(bench: Any) -> None:
+    made = bench("hello")
+    made.open()
+    (request,) = made.scheduler.requests
+    lose(made, "worker", "scheduler")
+    assert strikes_after_a_resync(made) == {request: 0}
+    lose(made, "proposer")
+    for actor in ("worker", "scheduler"):
+        made.gateway.receive(Restarted(incarnation=0, actor=actor))
+    place(made, request)
+    lose(made, "scheduler")
+    assert strikes_after_a_resync(made) == {request: 0}, "its step lives on in the worker"

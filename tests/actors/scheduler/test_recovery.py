@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 from scheduler_rig import Rig, make_rig
 
+from optimist.actors.scheduler.recovery import placed
 from optimist.messages.control import Resync
 from optimist.messages.requests import Placed
 from optimist.messages.results import Capacity
@@ -128,6 +130,22 @@ def test_a_preempted_request_waits_and_says_so() -> None:
     assert told.waits and told.request in requests
     rig.drain()
     assert rig.core.counters.preemptions == sum(told.waits for told in rig.placed)
+
+
+def test_who_was_tried_alone_and_is_preempted_next_waits_last_of_all() -> None:
+    rig = make_rig(depth=1)
+    request = rig.admit(5, 6)
+    rig.turn()
+    rig.start_worker()
+    rig.turn()
+    epoch = rig.core.epoch
+    assert epoch is not None and epoch.told is epoch.trial is not None
+    rig.settle()
+    epoch.trial = None
+    epoch.waiting.append(request)
+    later = structs.replace(rig.builder.sent[-1], opened=())
+    told = placed(epoch, rig.incarnation, later)
+    assert [(one.request, one.waits) for one in told] == [(request, False), (request, True)]
 
 
 def test_strikes_are_counted_over_the_lives_of_schedulers() -> None:
