@@ -228,7 +228,8 @@ class Worker(Actor[WorkerMessage]):
         return Computed(ready.batch, ready.submit(), self._clock.end())
 
     def _finish(self, running: Running) -> Done:
-        outcome = running.ticket.wait()
+        # The next wait, which begins in this thread before the loop has told of this one, may use its memory.
+        outcome = running.ticket.wait().copied()
         return Done(running.batch, outcome, self._clock.end())
 
 

@@ -63,12 +63,24 @@ class Outcome(NamedTuple):
     drafts_held: NDArray[np.int32] | None = None
     prompt: PromptScores | None = None
 
+    def copied(self) -> Self:
+        """The same in arrays of its own."""
+        arrays: dict[str, Any] = {
+            name: value.copy()
+            for name, value in self._asdict().items()
+            if isinstance(value, np.ndarray)
+        }
+        return self._replace(**arrays)
+
 
 class Ticket(Protocol):
     """A step that was submitted and whose tokens may not be readable yet."""
 
     def wait(self) -> Outcome:
-        """Block until the tokens are readable. Called once, in order of submission, in any thread."""
+        """Block until the tokens are readable. Called once, in order of submission, in any thread.
+
+        The arrays of what it returns are the caller's until the next ticket is waited for.
+        """
         ...
 
 

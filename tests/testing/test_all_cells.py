@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from optimist.testing import all_cells
+from optimist.testing import all_cells, matrix
 from optimist.testing.integer_model import IntegerExecutor
 from optimist.testing.integer_rule import IntegerModel
 from optimist.testing.matrix import Cell
@@ -89,7 +89,23 @@ def test_parts_run_every_cell_once(
     for part in ("1/3", "2/3", "3/3"):
         assert all_cells.main(["--part", part]) == 0
         ran.append([line.split(": ")[1] for line in capsys.readouterr().err.splitlines()])
-    assert ran == [[str(cell) for cell in many[first::3]] for first in range(3)]
+    assert sorted(cell for part in ran for cell in part) == sorted(str(cell) for cell in many)
+    assert sorted(len(part) for part in ran) == [1, 2, 2]
+
+
+def test_a_part_has_cells_of_every_kind() -> None:
+    every = matrix.cells(("ngram",))
+    for number in (1, 2):
+        part = all_cells.Part(number, 2).of(every)
+        assert len(part) == len(every) / 2
+        assert {cell.sampling for cell in part} == {"greedy", "seeded"}
+
+
+def test_a_part_in_which_no_draft_is_right_is_not_red_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(all_cells, "WORDS", None)
+    assert all_cells.main(["--drafts", "ngram", "--part", "1/2"]) == 0
 
 
 @pytest.mark.parametrize("part", ["0/2", "3/2", "2", "1/0", "a/b", "-1/2"])
