@@ -19,10 +19,11 @@ import numpy as np
 
 from optimist.actors.config import SchedulerConfig
 from optimist.actors.scheduler.actor import Scheduler
+from optimist.actors.scheduler.settle import News
 from optimist.messages.base import column, ints, size
 from optimist.messages.control import Resync
 from optimist.messages.plans import Plan
-from optimist.messages.requests import Admit, Retired, SchedulerStats, Scored, Tokens
+from optimist.messages.requests import Admit, Placed, SchedulerStats
 from optimist.messages.results import Capacity, StepResult
 from optimist.messages.slots import Sampling
 
@@ -42,7 +43,7 @@ class Plans:
 class Sink:
     """Takes everything and keeps nothing."""
 
-    def send(self, message: Scored | Tokens | Retired | Resync | SchedulerStats, /) -> None:
+    def send(self, message: News | Placed | Resync | SchedulerStats, /) -> None:
         pass
 
 

@@ -223,17 +223,21 @@ void SuffixLookup::walk(const Tree& tree, const Request& request, size_t before,
 void SuffixLookup::remember(const std::string& salt, std::vector<int32_t> text) {
   if (capacity_ < 2) return;
   Shared& shared = salts_[salt];
-  remembered_ -= shared.size();
-  shared.add(std::move(text), capacity_ / 2);
   shared.newest = ++now_;
-  remembered_ += shared.size();
-  while (remembered_ > capacity_ || salts_.size() > MOST_SALTS) {
+  shared.add(std::move(text), capacity_ / 2);
+  while (remembered() > capacity_ || salts_.size() > MOST_SALTS) {
     const auto oldest = std::min_element(salts_.begin(), salts_.end(), [](const auto& a, const auto& b) {
       return a.second.newest < b.second.newest;
     });
-    remembered_ -= oldest->second.size();
     salts_.erase(oldest);
   }
+}
+
+// Counted anew, so that a text for which memory did not suffice leaves no wrong sum behind.
+size_t SuffixLookup::remembered() const {
+  size_t total = 0;
+  for (const auto& [salt, shared] : salts_) total += shared.size();
+  return total;
 }
 
 size_t SuffixLookup::bytes() const {

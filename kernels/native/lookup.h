@@ -105,12 +105,12 @@ class SuffixLookup final : public Lookup {
   };
 
   void remember(const std::string& salt, std::vector<int32_t> text);
+  size_t remembered() const;  // tokens of all salts
   void walk(const Tree& tree, const Request& request, size_t before, int32_t count);
 
   size_t depth_, capacity_;
   double least_;
   uint64_t now_ = 0;
-  size_t remembered_ = 0;  // tokens of all salts
   std::unordered_map<int32_t, Request> requests_;
   std::unordered_map<std::string, Shared> salts_;
   Walk walk_, best_;
