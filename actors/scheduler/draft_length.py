@@ -1,9 +1,10 @@
 """How many drafts each row gets: so many as give most tokens for the time, down to none.
 
 A draft costs a query token and yields a token with the probability that it and those before it in its
-row are accepted; both only as often as the proposer has one, while the wait for it is the same. Of all rows' drafts the likeliest come first, so one count of drafts decides on all of
-them: the count with the most expected tokens for the expected time of the step. Where drafts are made in
-the step, one pass for all rows after the other, the number of passes decides, and all rows get as many.
+row are accepted; both only as often as the proposer has one, while the wait for it is the same. Of all
+rows' drafts the likeliest come first, so one count of drafts decides on all of them: the count with the
+most expected tokens for the expected time of the step. Where drafts are made in the step, one pass for all
+rows after the other, the number of passes decides, and all rows get as many.
 """
 
 from __future__ import annotations
@@ -174,7 +175,10 @@ class DraftLength:
     def _most_for_the_time(
         self, chances: NDArray[np.float64], adds: NDArray[np.float64], drafts: Numbers
     ) -> int:
-        """How many of N choices pay. adds: tokens that each promises, [N]; drafts: expected of none to all, [N+1]."""
+        """How many of N choices pay.
+
+        adds: tokens that each promises, [N]. drafts: as many as are expected of none to all, [N+1].
+        """
         rows = len(chances)
         gained = rows + np.concatenate(([0.0], adds.cumsum()))
         rate = gained / self._cost.of(rows, drafts, np.arange(len(drafts)))
