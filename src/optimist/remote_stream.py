@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from anyio.lowlevel import checkpoint_if_cancelled
+
 from optimist.actors.gateway.chunks import Chunk
 from optimist.chunk_messages import News, join, to_chunk
 from optimist.messages.client import Delta, Finished, Generate
@@ -63,12 +65,14 @@ class Inflow:
 
     async def take(self) -> Chunk:
         """The next chunk. Cancelling loses nothing. Raises StopAsyncIteration at the end."""
-        while not self._order:
+        while not (self._order or self.ended):
+            await self._waker.park()
+        # Who is cancelled hears of that, and not of the connection that ends for the same reason.
+        await checkpoint_if_cancelled()
+        if not self._order:
             if self.problem is not None and not self.closed:
                 raise self.problem
-            if self.ended:
-                raise StopAsyncIteration
-            await self._waker.park()
+            raise StopAsyncIteration
         return join(self._pending.pop(self._order.popleft()))
 
 

@@ -3,11 +3,13 @@ from __future__ import annotations
 import gc
 from typing import Any
 
+import anyio
 import pytest
 
 from optimist.actors.gateway.chunks import Chunk, complete
 from optimist.messages.base import ints
 from optimist.messages.client import Usage
+from optimist.messages.errors import EngineEnded
 from optimist.testing.byte_tokenizer import EOS
 
 
@@ -175,3 +177,18 @@ def test_a_live_request_is_looked_after_within_a_second(bench: Any) -> None:
     stream = made.open()
     assert 0 < made.gateway.turn() < 1
     stream.close()
+
+
+@pytest.mark.anyio
+async def test_woken_by_an_ending_engine_and_cancelled_with_it_a_reader_is_cancelled(
+    bench: Any,
+) -> None:
+    made = bench("hello")
+    stream = made.open()
+    async with anyio.create_task_group() as group:
+        group.start_soon(stream.__anext__)
+        await anyio.wait_all_tasks_blocked()
+        made.gateway.end(EngineEnded("the engine has ended"))
+        group.cancel_scope.cancel()
+    with pytest.raises(EngineEnded, match="the engine has ended"):
+        await stream.__anext__()
