@@ -95,12 +95,11 @@ class Settlement:
         if news.planned.any():
             slots.computed[rows] -= news.planned - accepted
             queries += int(news.run.sum())
-        if flight.prefill.size:
-            prefill = flight.plan.prefill
-            # bound, exact on prefill rows: query tokens of the step, for its cost
-            queries += int(prefill.seq_lens.total()) - int(ints(prefill.starts).sum())
+        # With prompts in it a step says nothing of drafts: one that is the first of its size, in a worker
+        # that has just started, can take a hundred times what it takes later.
+        step_us = 0 if flight.prefill.size else result.step_us
         idle = result.gap_us - result.batch_us
-        length.ran(queries, result.step_us, news.run, idle if flight.asked.any() else None)
+        length.ran(queries, step_us, news.run, idle if flight.asked.any() else None)
 
     def _judge(self, news: Brought, keep: Ints) -> None:
         """Remember which drafts were right, of those that a request lived to use. keep: as in Cut.

@@ -63,6 +63,27 @@ def test_a_row_sits_out_while_drafts_in_flight_may_reach_the_context_limit() -> 
     assert len(rig.delivered(request)) == 6 and rig.streams[request].finish == "length"
 
 
+def test_a_cold_step_of_a_prompt_does_not_make_drafts_look_dear() -> None:
+    rig = drafting(drafts="auto")
+    prompts = set[int]()
+
+    def run() -> None:
+        while rig.turn() or rig.results:
+            prompts.update(plan.step for plan in rig.plans if plan.prefill.slots)
+            result = rig.results.popleft()
+            took = 500_000 if result.step in prompts else 3_000
+            rig.receive(msgspec.structs.replace(result, step_us=took))
+
+    rig.device.script = lambda request, room: (0, 0)
+    rig.admit(16, 8)
+    run()
+    rig.device.script = lambda request, room: (room, room)
+    before = len(rig.plans)
+    rig.admit(20, 60)
+    run()
+    assert len(rig.plans) - before < 30
+
+
 def test_credit_counts_every_draft_in_flight() -> None:
     rig = drafting()
     rig.device.script = lambda request, room: (room, 0)
