@@ -15,7 +15,8 @@ from duel.rows import Figure, Format, Row
 SHORT, PROMPT, OUTPUT = 16, 128, 128
 """tokens: of a prompt whose length should not matter, of a request's prompt, and of its answer"""
 
-REPEATED = 256
+REPEATED, TEXTS = 256, 4
+"""tokens of an answer that says a text again, and how many texts make a figure"""
 
 
 class Measured(NamedTuple):
@@ -70,6 +71,7 @@ class GuestRunner(Runner):
         self.prompts = prompts
         self.threads = threads
         self.logs = logs
+        self._texts = prompts.texts()
         self._running: tuple[dict[str, Any], Child] | None = None
         self._warm = ""
 
@@ -139,10 +141,12 @@ class GuestRunner(Runner):
         return Measured(tokens / seconds, {})
 
     def _repeat(self, row: Row) -> Measured:
-        child = self.child(row)
-        first = child.ask([self.prompts.text()], 1)["seconds"]
-        whole = child.ask([self.prompts.text()], REPEATED)["seconds"]
-        return rate_between(first, whole, REPEATED - 1)
+        """The texts of a side's first figure are those of every other's first, and so on."""
+        child, first, whole = self.child(row), 0.0, 0.0
+        for _ in range(TEXTS):
+            first += child.ask([next(self._texts)], 1)["seconds"]
+            whole += child.ask([next(self._texts)], REPEATED)["seconds"]
+        return rate_between(first, whole, TEXTS * (REPEATED - 1))
 
     def _first(self, row: Row) -> Measured:
         self.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +159,12 @@ def test_no_prompt_begins_like_another() -> None:
     prompts = Prompts(lambda text: [ord(letter) for letter in text])
     many = [tuple(each[:16]) for each in prompts.some(32, 128) + prompts.some(32, 1024)]
     assert len(set(many)) == 64
-    assert prompts.text() != prompts.text()
+
+
+def test_every_side_is_asked_to_say_the_same_texts_again_of_which_none_comes_twice() -> None:
+    prompts = Prompts(lambda text: [ord(letter) for letter in text])
+    ours, theirs = (list(islice(prompts.texts(), 200)) for _ in range(2))
+    assert ours == theirs and len({tuple(each) for each in ours}) == 200
 
 
 def test_a_longer_run_that_was_shorter_is_no_figure() -> None:
