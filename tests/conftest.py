@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from optimist.testing.drain import drained
 
@@ -17,6 +18,15 @@ if (
     signal.getsignal(signal.SIGINT) == signal.SIG_IGN
 ):  # as in a shell's background: not for children
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# An example may take long where others compute, and what was green with the same code stays green.
+settings.register_profile(
+    "any machine",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("any machine")
 
 os.environ.setdefault("OPTIMIST_CODEC", "always")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -31,6 +41,14 @@ def run_root() -> Iterator[Path]:
         patch.setenv("XDG_RUNTIME_DIR", str(root))
         with drained():
             yield root
+
+
+@pytest.fixture
+def quick_cells(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The module of child processes that beat often, for `bring_up`."""
+    support = str(Path(__file__).parent / "support")
+    monkeypatch.setenv("PYTHONPATH", support, prepend=os.pathsep)
+    return "quick_cells"
 
 
 @pytest.fixture(

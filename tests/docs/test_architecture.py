@@ -194,7 +194,7 @@ async def _child_processes(watcher: Watcher, model: str, root: Path) -> None:
     config = _config("processes", model=model, port=0)
     async with bring_up(config, gateway_here=False) as troupe:
         await anyio.to_thread.run_sync(_throw_rubbish, root)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while ("supervisor", "Dropped", "gateway") not in watcher.seen:
                 await anyio.sleep(0.05)
         troupe.drain()

@@ -37,10 +37,19 @@ class Served(NamedTuple):
 
     def wait(self, children: list[int]) -> int:
         """Wait for the end of it and of these children."""
-        status = self.process.wait(30)
+        status = self.process.wait(60)
         assert [pid for pid in children if Path(f"/proc/{pid}").exists()] == []
         assert not self.zmq.exists()
         return status
+
+
+def _engine_room(pid: int) -> int:
+    """The child of a server that computes."""
+    return next(
+        child
+        for child in _children(pid)
+        if b"worker+builder+scheduler" in Path(f"/proc/{child}/cmdline").read_bytes()
+    )
 
 
 def _children(pid: int) -> list[int]:
@@ -48,17 +57,19 @@ def _children(pid: int) -> list[int]:
     return [int(child) for task in tasks for child in (task / "children").read_text().split()]
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port that is kept for one who, as we do, may take it while nobody listens there."""
+    with socket.socket() as keeper:
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeper.bind(("127.0.0.1", 0))
+        yield keeper.getsockname()[1]
 
 
 @pytest.fixture
-def served(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Served]:
+def served(tmp_path: Path, port: int, request: pytest.FixtureRequest) -> Iterator[Served]:
     tmp_path.chmod(0o700)
-    zmq, port = tmp_path / "clients.sock", _free_port()
+    zmq = tmp_path / "clients.sock"
     options = ["--port", str(port), "--zmq", f"ipc://{zmq}", "--threads", "1"]
     options += getattr(request, "param", ())
     environ = os.environ | {"TMPDIR": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)}
@@ -127,15 +138,18 @@ def _drains(client: httpx.Client) -> bool:
 def test_what_runs_is_finished_and_nothing_more_is_taken(served: Served) -> None:
     children = _children(served.process.pid)
     with (
-        httpx.Client(timeout=30, base_url=served.url) as client,
+        httpx.Client(timeout=60, base_url=served.url) as client,
         client.stream("POST", "/v1/completions", json=_stream(120)) as answer,
     ):
         lines = answer.iter_lines()
         assert next(lines).startswith("data: ")
+        # It must not be finished before it has been seen that nothing more is taken.
+        os.kill(room := _engine_room(served.process.pid), signal.SIGSTOP)
         served.process.send_signal(signal.SIGTERM)
         while not _drains(client):
             pass
         refused = client.post("/v1/completions", json={"prompt": "x"})
+        os.kill(room, signal.SIGCONT)
         said = [line for line in lines if line]
     assert refused.status_code == 503
     assert "draining" in refused.json()["error"]["message"]
@@ -145,7 +159,7 @@ def test_what_runs_is_finished_and_nothing_more_is_taken(served: Served) -> None
 
 def test_an_open_stream_ends_with_an_error_when_the_server_is_told_twice(served: Served) -> None:
     with (
-        httpx.Client(timeout=30, base_url=served.url) as client,
+        httpx.Client(timeout=60, base_url=served.url) as client,
         client.stream("POST", "/v1/completions", json=_stream(2000)) as answer,
     ):
         lines = answer.iter_lines()
@@ -162,7 +176,7 @@ def test_an_open_stream_ends_with_an_error_when_the_server_is_told_twice(served:
 @pytest.mark.parametrize("served", [("--drain-timeout", "0")], indirect=True)
 def test_an_open_stream_ends_with_an_error_when_its_time_is_over(served: Served) -> None:
     with (
-        httpx.Client(timeout=30, base_url=served.url) as client,
+        httpx.Client(timeout=60, base_url=served.url) as client,
         client.stream("POST", "/v1/completions", json=_stream(2000)) as answer,
     ):
         lines = answer.iter_lines()

@@ -76,8 +76,9 @@ async def test_restart_window() -> None:
     assert await _killed(2, "--restarts", "1", "--restart-window", "0.001") == 2
 
 
-async def test_hang_timeout() -> None:
-    async with bring_up(_config("--hang-timeout", "2.5"), ByteTokenizer()) as troupe:
+async def test_hang_timeout(quick_cells: str) -> None:
+    config = _config("--hang-timeout", "1.5")
+    async with bring_up(config, ByteTokenizer(), module=quick_cells) as troupe:
         await _ask(troupe)
         with anyio.fail_after(60):
             await _kill_worker(troupe, signal.SIGSTOP)

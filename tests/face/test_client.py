@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from waiting import until
 
 from optimist.client import Client
 from optimist.generation import Generation
@@ -41,11 +42,9 @@ def endless(_: Admit) -> list[int]:
     return list(b"x" * 100_000)
 
 
-async def free(engine: ScriptedEngine, within: float = 1) -> None:
+async def free(engine: ScriptedEngine) -> None:
     """Wait until nothing runs any more."""
-    with anyio.fail_after(within):
-        while engine.scheduler.requests or engine.gateway.live:
-            await anyio.sleep(0.01)
+    await until(lambda: not (engine.scheduler.requests or engine.gateway.live))
 
 
 async def test_a_client_gets_what_the_engine_gives(serve: Any) -> None:
@@ -141,10 +140,22 @@ async def test_leaving_in_any_way_frees_the_slot(serve: Any) -> None:
 async def test_a_timeout_around_one_chunk_frees_the_slot(serve: Any) -> None:
     async with serve(endless) as served, Client(served.endpoint) as client:
         served.engine.scheduler.paused = True
-        with anyio.move_on_after(0.05):
-            await client.complete("hi")
+        async with anyio.create_task_group() as group:
+
+            async def ask() -> None:
+                with anyio.CancelScope() as patience:
+                    group.start_soon(out_of_patience, served.engine, patience)
+                    await client.complete("hi")
+
+            group.start_soon(ask)
         assert len(served.engine.scheduler.admits) == 1
         await free(served.engine)
+
+
+async def out_of_patience(engine: ScriptedEngine, patience: anyio.CancelScope) -> None:
+    """Let a timeout pass as soon as the request has been admitted."""
+    await until(lambda: engine.scheduler.requests)
+    patience.deadline = anyio.current_time()
 
 
 async def test_closing_the_client_frees_its_slots(serve: Any) -> None:
@@ -160,7 +171,7 @@ async def test_closing_the_client_frees_its_slots(serve: Any) -> None:
                 pass
         with pytest.raises(EngineClosed):
             await client.complete("hi")
-        await free(served.engine, within=3)
+        await free(served.engine)
 
 
 async def test_a_reader_that_never_reads_delays_no_other(serve: Any) -> None:
@@ -244,6 +255,4 @@ async def test_an_unclosed_client_complains_and_disconnects(serve: Any) -> None:
         assert connection is not None
         with pytest.warns(ResourceWarning, match="without close"):
             del client
-        with anyio.fail_after(1):
-            while not connection.over:
-                await anyio.sleep(0.01)
+        await until(lambda: connection.over)

@@ -93,7 +93,7 @@ async def connected(serve: Any, **options: Any) -> AsyncIterator[tuple[Any, Cabl
         cable(served.endpoint) as line,
         Client(line.endpoint, **options) as client,
     ):
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             yield served.engine, line, client
 
 

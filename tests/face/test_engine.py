@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from waiting import until
 
 from optimist.engine import Engine
 from optimist.messages.client import ChatMessage
@@ -37,10 +38,8 @@ async def engine() -> AsyncIterator[ScriptedEngine]:
 
 
 async def free(engine: ScriptedEngine) -> None:
-    """Wait until nothing runs any more, for a second at most."""
-    with anyio.fail_after(1):
-        while engine.scheduler.requests or engine.gateway.live:
-            await anyio.sleep(0.01)
+    """Wait until nothing runs any more."""
+    await until(lambda: not (engine.scheduler.requests or engine.gateway.live))
 
 
 async def test_a_prompt_is_streamed_token_by_token(engine: ScriptedEngine) -> None:
@@ -206,9 +205,7 @@ async def test_an_unclosed_engine_complains_and_ends() -> None:
     assert life is not None
     with pytest.warns(ResourceWarning, match="without close"):
         del engine
-    with anyio.fail_after(1):
-        while not life.over:
-            await anyio.sleep(0.01)
+    await until(lambda: life.over)
 
 
 async def test_an_option_of_several_actors_is_set_in_all() -> None:

@@ -44,7 +44,7 @@ def children() -> list[str]:
 
 async def idle(engine: Engine) -> None:
     """Wait until the scheduler, which speaks a few times a second, says that nothing runs."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while engine.gateway.live or engine.stats().running:
             await anyio.sleep(0.02)
 

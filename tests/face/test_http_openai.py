@@ -9,6 +9,7 @@ import anyio
 import openai
 import pytest
 from scripted_service import ScriptedService
+from waiting import until
 
 from optimist.http.app import create_app
 from optimist.http.server import listen, serve_http, url
@@ -237,11 +238,15 @@ async def test_a_client_that_leaves_ends_its_requests(
     client: openai.AsyncOpenAI, service: ScriptedService
 ) -> None:
     service.gate = anyio.Event()
-    with anyio.move_on_after(0.2):
-        await client.completions.create(model="scripted", prompt=["a", "b"], n=3)
-    with anyio.fail_after(1):
-        while not all(stream.closed for stream in service.streams):
-            await anyio.sleep(0.01)
+    async with anyio.create_task_group() as group:
+
+        async def ask() -> None:
+            await client.completions.create(model="scripted", prompt=["a", "b"], n=3)
+
+        group.start_soon(ask)
+        await until(lambda: len(service.streams) == 2)
+        group.cancel_scope.cancel()
+    await until(lambda: all(stream.closed for stream in service.streams))
     assert len(service.streams) == 2
     assert not any(stream.ended for stream in service.streams)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from message_strategies import messages
 
@@ -23,7 +23,7 @@ def codec_for(kind: type[Message]) -> Codec[Message]:
 
 
 @pytest.mark.parametrize("kind", every_message(), ids=lambda kind: kind.__name__)
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15)
 @given(data=st.data())
 def test_any_message_comes_back_as_it_was_sent(kind: type[Message], data: st.DataObject) -> None:
     message = data.draw(messages(kind))

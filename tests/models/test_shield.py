@@ -51,7 +51,7 @@ def test_spelled_control_tokens_stay_text(content: str, role: str, smollm: Token
     assert f"<|im_start|>{role}\n{content}<|im_end|>" in text
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     parts=st.lists(
         st.sampled_from(

@@ -11,7 +11,8 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
-from integer_stage import ASKED, MAX_MODEL_LEN, MODEL, Audience, config, right_answers, until
+from integer_stage import ASKED, MAX_MODEL_LEN, MODEL, Audience, config, right_answers
+from waiting import until
 
 from optimist.actors.config import EngineConfig, Placement, ProposerConfig
 from optimist.messages.requests import SchedulerStats
@@ -21,6 +22,11 @@ from optimist.testing.lying_proposer import Lie
 from optimist.troupe import Troupe, bring_up
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+PATIENT = 1000.0
+"""steps that are waited for drafts: however late they come"""
+WEARY = 10.0
+"""where there may be none: they come in time on a busy machine too, and nobody waits for ever"""
 
 SCRIPT = "optimist.testing.script_proposer:FileScript"
 LIAR = "optimist.testing.lying_proposer:LyingActor"
@@ -36,18 +42,21 @@ def texts(tmp_path: Path) -> str:
     return str(path)
 
 
-def drafting(made: EngineConfig, proposer: str, depth: int = 2, **options: Any) -> EngineConfig:
+def drafting(
+    made: EngineConfig, proposer: str, depth: int = 2, wait: float = PATIENT, **options: Any
+) -> EngineConfig:
     replace = msgspec.structs.replace
     return replace(
         made,
+        worker=replace(made.worker, draft_wait=wait),
         scheduler=replace(made.scheduler, proposer=proposer, depth=depth, draft_tokens=4),
         proposer=ProposerConfig(proposer=proposer, draft_tokens=4, proposer_options=options),
     )
 
 
-def scripted(made: EngineConfig, texts: str, script: str = "right", depth: int = 2) -> EngineConfig:
+def scripted(made: EngineConfig, texts: str, depth: int = 2, wait: float = PATIENT) -> EngineConfig:
     vocab = MODEL.vocab_size
-    return drafting(made, SCRIPT, depth, texts=texts, script=script, vocab_size=vocab)
+    return drafting(made, SCRIPT, depth, wait, texts=texts, script="right", vocab_size=vocab)
 
 
 async def statistics(troupe: Troupe, rounds: int = 1) -> SchedulerStats:
@@ -108,7 +117,7 @@ async def test_a_liar_changes_no_token(
     lie: Lie, placement: Placement, depth: int, texts: str
 ) -> None:
     told: dict[str, Any] = {"inner": SCRIPT, "texts": texts, "vocab_size": MODEL.vocab_size}
-    made = drafting(config(placement), LIAR, depth, lie=lie, **told)
+    made = drafting(config(placement), LIAR, depth, WEARY, lie=lie, **told)
     async with bring_up(made, ByteTokenizer(272)) as troupe:
         assert ("proposer" in troupe.pids) is (placement == "embedded"), "it has its own process"
         await right_answers(troupe)
@@ -124,7 +133,7 @@ async def test_a_liar_changes_no_token(
 
 
 async def test_a_proposer_that_is_killed_comes_back_and_drafts_again(texts: str) -> None:
-    made = scripted(config("embedded", sleep_ms=2.0), texts)
+    made = scripted(config("embedded", sleep_ms=2.0), texts, wait=WEARY)
     async with bring_up(made, ByteTokenizer(272)) as troupe:
         first = troupe.pids["proposer"]
         audience = Audience(troupe.gateway)
@@ -147,7 +156,7 @@ async def test_a_proposer_that_is_killed_comes_back_and_drafts_again(texts: str)
 async def test_a_proposer_that_stands_still_midway_costs_a_few_waits_and_drafts_again(
     texts: str,
 ) -> None:
-    made = scripted(config("embedded", sleep_ms=1.0), texts)
+    made = scripted(config("embedded", sleep_ms=1.0), texts, wait=WEARY)
     async with bring_up(made, ByteTokenizer(272)) as troupe:
         audience = Audience(troupe.gateway)
         try:

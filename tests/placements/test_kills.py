@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
-from integer_stage import Audience, config, gone, right_answers, until
+from integer_stage import Audience, config, gone, right_answers
+from waiting import until
 
-from optimist.actors.config import Placement
+from optimist.actors.config import EngineConfig, GatewayConfig, Placement
 from optimist.messages.errors import EngineBroken
 from optimist.testing.byte_tokenizer import ByteTokenizer
 from optimist.testing.following import Asked
@@ -25,6 +27,11 @@ CELLS = ("worker", "builder", "scheduler")
 ENGINE_ROOM = "worker+builder+scheduler"
 
 
+def busy(placement: Placement, **rest: Any) -> EngineConfig:
+    """One whose requests are never far ahead of their readers: nobody has all of it while this loop stands."""
+    return config(placement, sleep_ms=2.0, gateway=GatewayConfig(credit=4), **rest)
+
+
 async def kill(troupe: Troupe, cell: str, how: signal.Signals = signal.SIGKILL) -> None:
     """Kill a cell's process and wait until it is gone for its supervisor too."""
     pid = troupe.pids[cell]
@@ -35,7 +42,7 @@ async def kill(troupe: Troupe, cell: str, how: signal.Signals = signal.SIGKILL) 
 
 @pytest.mark.parametrize("cell", CELLS)
 async def test_killed_while_busy_every_stream_continues(cell: str) -> None:
-    async with bring_up(config("processes", sleep_ms=2.0), ByteTokenizer(272)) as troupe:
+    async with bring_up(busy("processes"), ByteTokenizer(272)) as troupe:
         audience = Audience(troupe.gateway)
         async with anyio.create_task_group() as group:
             group.start_soon(audience.follow)
@@ -55,7 +62,7 @@ async def test_killed_while_idle_the_next_requests_are_served(cell: str) -> None
 
 
 async def test_killed_one_after_the_other_and_two_at_once_every_stream_continues() -> None:
-    placement = config("processes", sleep_ms=2.0, restarts=10)
+    placement = busy("processes", restarts=10)
     async with bring_up(placement, ByteTokenizer(272)) as troupe:
         audience = Audience(troupe.gateway)
         async with anyio.create_task_group() as group:
@@ -72,7 +79,7 @@ async def test_killed_one_after_the_other_and_two_at_once_every_stream_continues
 
 
 async def test_the_process_of_embedded_killed_while_busy_every_stream_continues() -> None:
-    async with bring_up(config("embedded", sleep_ms=2.0), ByteTokenizer(272)) as troupe:
+    async with bring_up(busy("embedded"), ByteTokenizer(272)) as troupe:
         audience = Audience(troupe.gateway)
         async with anyio.create_task_group() as group:
             group.start_soon(audience.follow)
@@ -128,7 +135,7 @@ async def test_past_the_budget_every_open_request_ends_naming_actor_status_and_l
         for error in errors:
             assert "worker" in error and "exited with status 9" in error
             assert "the device fell off the bus" in error
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             with pytest.raises(EngineBroken, match="exited with status 9"):
                 await troupe.wait_ended()
         assert troupe.pids == {}
@@ -139,20 +146,20 @@ async def test_past_the_budget_every_open_request_ends_naming_actor_status_and_l
 
 @pytest.mark.parametrize("placement", ["embedded", "processes"])
 async def test_a_device_that_hangs_while_the_loop_turns_is_killed_and_every_stream_continues(
-    placement: Placement, tmp_path: Path
+    placement: Placement, tmp_path: Path, quick_cells: str
 ) -> None:
     left = tmp_path / "left"
     left.write_text("once")
     options = {"how": "hang", "step": 5, "left": str(left)}
     hanging = config(placement, executor="integer_stage:Fails", options=options, hang_timeout=1.5)
-    async with bring_up(hanging, ByteTokenizer(272)) as troupe:
+    async with bring_up(hanging, ByteTokenizer(272), module=quick_cells) as troupe:
         await right_answers(troupe)
         assert troupe.restarts == 1
 
 
-async def test_a_worker_that_hangs_is_killed_and_every_stream_continues() -> None:
-    placement = config("processes", sleep_ms=2.0, hang_timeout=3.0)
-    async with bring_up(placement, ByteTokenizer(272)) as troupe:
+async def test_a_worker_that_hangs_is_killed_and_every_stream_continues(quick_cells: str) -> None:
+    placement = busy("processes", hang_timeout=1.5)
+    async with bring_up(placement, ByteTokenizer(272), module=quick_cells) as troupe:
         audience = Audience(troupe.gateway)
         async with anyio.create_task_group() as group:
             group.start_soon(audience.follow)

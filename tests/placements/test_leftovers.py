@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 import anyio
 import pytest
-from integer_stage import Audience, config, gone, right_answers, until
+from integer_stage import Audience, config, gone, right_answers
+from waiting import until
 
 from optimist.actors.config import Placement
 from optimist.testing.byte_tokenizer import ByteTokenizer

@@ -65,18 +65,21 @@ async def test_no_actor_loads_it_and_metrics_count_it(run_root: Path, tmp_path: 
         for endpoint in sockets.values():
             await anyio.to_thread.run_sync(throw, zmq.PUSH, endpoint, rubbish)
         await anyio.to_thread.run_sync(throw, zmq.DEALER, door, rubbish)
-        async with httpx.AsyncClient(base_url=http) as client, Client(door) as ours:
+        async with (
+            httpx.AsyncClient(base_url=http, timeout=60) as client,
+            Client(door, timeout=60) as ours,
+        ):
             json = {"content-type": "application/json"}
             answer = await client.post("/v1/completions", content=rubbish[0], headers=json)
             assert answer.status_code == 400
             counted = [f'dropped_frames_total{{actor="{actor}"}} 12.0' for actor in ACTORS]
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 text = ""
                 while not all(one in text for one in counted):
                     await anyio.sleep(0.05)
                     text = (await client.get("/metrics")).text
             params = SamplingParams(max_tokens=8, temperature=0, ignore_eos=True)
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 told = (await ours.complete([1, 2, 3], params)).token_ids
         expected = answer_to(Asked(prompt_ids=(1, 2, 3), max_tokens=8), MODEL, MAX_MODEL_LEN)
         assert list(told) == expected

@@ -13,7 +13,8 @@ import anyio
 import msgspec
 import pytest
 import tokenizer_files
-from integer_stage import MAX_MODEL_LEN, MODEL, config, gone, until
+from integer_stage import MAX_MODEL_LEN, MODEL, config, gone
+from waiting import until
 
 from optimist.actors.config import EngineConfig, GatewayConfig
 from optimist.client import Client
@@ -53,7 +54,7 @@ async def serving(placement: EngineConfig) -> AsyncIterator[Troupe]:
 
 
 async def ask(endpoint: str, params: SamplingParams = PARAMS) -> list[int]:
-    async with Client(endpoint) as client:
+    async with Client(endpoint, timeout=60) as client:
         return list((await client.complete([1, 2, 3], params)).token_ids)
 
 
@@ -66,7 +67,7 @@ async def test_a_client_from_outside_gets_the_oracles_tokens(model: str, run_roo
     async with serving(placement) as troupe:
         assert sorted(troupe.pids) == ["builder", "gateway", "scheduler", "worker"]
         pids = list(troupe.pids.values())
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             assert await ask(placement.gateway.zmq) == ANSWER
     assert all(gone(pid) for pid in pids)
 
@@ -77,8 +78,8 @@ async def test_another_actor_killed_while_a_client_reads_its_stream_continues(
     placement = served(model, run_root, sleep_ms=3.0)
     async with serving(placement) as troupe:
         got: list[int] = []
-        with anyio.fail_after(30):
-            async with Client(placement.gateway.zmq) as client:
+        with anyio.fail_after(60):
+            async with Client(placement.gateway.zmq, timeout=60) as client:
                 async for chunk in client.generate([1, 2, 3], PARAMS):
                     got += chunk.token_ids
                     if len(got) >= 4 and not troupe.restarts:
@@ -90,12 +91,12 @@ async def test_another_actor_killed_while_a_client_reads_its_stream_continues(
 async def test_killed_gateways_leave_no_slot_taken_and_the_next_one_serves(
     model: str, run_root: Path
 ) -> None:
-    placement = served(model, run_root, sleep_ms=3.0)
+    placement = served(model, run_root, sleep_ms=10.0)
     long = SamplingParams(max_tokens=200, temperature=0, ignore_eos=True)
     async with serving(placement) as troupe:
         for deaths in (1, 2):
-            with anyio.fail_after(30):
-                async with Client(placement.gateway.zmq) as client:
+            with anyio.fail_after(60):
+                async with Client(placement.gateway.zmq, timeout=60) as client:
                     streams = [client.generate([1, 2, 3, deaths], long) for _ in range(2)]
                     for stream in streams:
                         await stream.__anext__()
@@ -106,8 +107,8 @@ async def test_killed_gateways_leave_no_slot_taken_and_the_next_one_serves(
                                 pass
                 await restarted(troupe, deaths)
                 assert await ask(placement.gateway.zmq) == ANSWER
-        async with Client(placement.gateway.zmq) as client:
-            with anyio.fail_after(10):
+        async with Client(placement.gateway.zmq, timeout=60) as client:
+            with anyio.fail_after(60):
                 while (stats := await client.stats()).waiting + stats.running:
                     await anyio.sleep(0.05)
 
@@ -125,7 +126,7 @@ async def test_a_restarted_gateway_is_found_where_the_first_one_was(
         assert not endpoint.endswith("*") and ":0" not in doors
         pid = troupe.pids["gateway"]
         os.kill(pid, signal.SIGKILL)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             assert await ask(endpoint) == ANSWER
         assert troupe.details["gateway"] == doors
         assert troupe.pids["gateway"] != pid
@@ -134,10 +135,10 @@ async def test_a_restarted_gateway_is_found_where_the_first_one_was(
 async def test_past_the_budget_a_client_is_told_which_actor_died_and_how(
     model: str, run_root: Path
 ) -> None:
-    placement = served(model, run_root, sleep_ms=3.0, restarts=0)
+    placement = served(model, run_root, sleep_ms=50.0, restarts=0)
     async with serving(placement) as troupe:
-        with anyio.fail_after(30):
-            async with Client(placement.gateway.zmq) as client:
+        with anyio.fail_after(60):
+            async with Client(placement.gateway.zmq, timeout=60) as client:
                 stream = client.generate([1, 2, 3], PARAMS)
                 await stream.__anext__()
                 os.kill(troupe.pids["worker"], signal.SIGKILL)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -87,13 +87,6 @@ class Audience:
 async def right_answers(troupe: Troupe, asked: Sequence[Asked] = ASKED) -> None:
     """Ask, and compare with the oracle."""
     await Audience(troupe.gateway, asked).follow()
-
-
-async def until(true: Callable[[], object], seconds: float = 30.0) -> None:
-    """Wait for something that no event tells."""
-    with anyio.fail_after(seconds):
-        while not true():
-            await anyio.sleep(0.002)
 
 
 def gone(pid: int) -> bool:

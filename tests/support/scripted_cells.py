@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from optimist.actors.base import Actor
+from optimist.actors.runtime import child
 from optimist.actors.runtime.child import main
 from optimist.actors.runtime.host import AnyActor, Build, Refs
 from optimist.messages.base import ActorMessage
@@ -83,4 +84,5 @@ def begin(start: Start, report: Report) -> Build:
 
 
 if __name__ == "__main__":
+    child.BEAT_SECONDS = 0.1
     main(sys.argv[1:], begin)

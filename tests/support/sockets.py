@@ -15,7 +15,7 @@ from optimist.transport.links import Links
 from optimist.transport.router import Router
 
 M = TypeVar("M", bound=ActorMessage)
-LIMIT = 20
+LIMIT = 60
 
 
 def beat(number: int, cell: str = "a") -> Beat:

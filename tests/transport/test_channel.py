@@ -73,7 +73,7 @@ async def test_a_parked_receiver_is_woken_by_a_sender_in_the_same_loop(
 ) -> None:
     inbox = PullInbox(links, ipc(sockets, "a"), (Beat,))
     ref = PushRef(links, inbox.endpoint, (Beat,))
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(inbox.wait)
             await anyio.wait_all_tasks_blocked()
@@ -90,7 +90,7 @@ async def test_commands_taken_while_nobody_waits_do_not_hide_the_message(
         ref.send(beat(number))
         while not inbox.readable:  # reading EVENTS takes the readiness of the descriptor
             await anyio.lowlevel.checkpoint()
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await inbox.wait()
         assert inbox.receive_nowait() == beat(number)
 

@@ -48,7 +48,7 @@ def test_leaving_with_unsent_messages_is_prompt(sockets: Path, ending: str) -> N
         [sys.executable, "-c", QUEUED + ENDINGS[ending], str(sockets)],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         check=False,
     )
     assert done.returncode == ("1 / 0" in ENDINGS[ending]), done.stderr
@@ -73,7 +73,7 @@ with Links() as links:
     while router.send(incoming.identity, bytes(100_000)):
         pass
 """
-    subprocess.run([sys.executable, "-c", code, str(sockets)], timeout=20, check=True)
+    subprocess.run([sys.executable, "-c", code, str(sockets)], timeout=60, check=True)
 
 
 def test_links_that_were_never_closed_say_so_when_collected(sockets: Path) -> None:

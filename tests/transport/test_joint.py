@@ -38,7 +38,7 @@ async def test_a_joint_inbox_keeps_the_order_of_each_sender(links: Links, socket
             if (message := inbox.receive_nowait()) is not None:
                 got[message.cell].append(message.incarnation)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(send)
             group.start_soon(receive)
@@ -52,7 +52,7 @@ async def test_what_is_sent_near_by_is_taken_at_once_and_what_comes_from_afar_is
     far = PushRef(links, ipc(sockets, "a"), (Beat,))
     taken: list[Beat] = []
     inbox.at_once(taken.append)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(inbox.wait)
             await anyio.wait_all_tasks_blocked()
@@ -68,7 +68,7 @@ async def test_a_parked_joint_inbox_is_woken_from_both_sides(
 ) -> None:
     inbox = JointInbox(PullInbox(links, ipc(sockets, "a"), (Beat,)), (Beat,))
     far = PushRef(links, ipc(sockets, "a"), (Beat,))
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(inbox.wait)
             await anyio.wait_all_tasks_blocked()

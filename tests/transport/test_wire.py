@@ -73,7 +73,7 @@ async def test_cancelled_receives_lose_nothing() -> None:
                 scope.cancel()
             await anyio.lowlevel.checkpoint()
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(send)
             while len(got) < 1000:
@@ -100,7 +100,7 @@ async def test_more_than_the_socket_holds_is_drained_whole_even_when_cancelled()
         for _ in range(2):
             got.append(await other.receive())
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(receive)
             await one.drain()

@@ -129,8 +129,9 @@ async def _kill_all(troupe: Troupe, followers: Sequence[Follower], kills: Sequen
             await anyio.sleep(0.001)
         while (pid := _pid(troupe, actor)) is None:
             await anyio.sleep(0.001)
+        before = troupe.restarts
         os.kill(pid, signal.SIGKILL)
-        while _pid(troupe, actor) == pid:
+        while troupe.restarts == before:
             await anyio.sleep(0.001)
 
 

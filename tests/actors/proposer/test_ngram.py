@@ -80,7 +80,7 @@ def test_lengths_that_contradict_are_refused(options: dict[str, Any], named: str
         NgramProposer(ProposerConfig(**options))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXTS, st.integers(1, 4), st.integers(0, 3))
 def test_any_text_gets_what_a_plain_search_finds(text: list[int], shortest: int, more: int) -> None:
     assert match(np.array(text, np.int32), shortest, shortest + more) == plain(

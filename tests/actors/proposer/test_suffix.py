@@ -66,7 +66,7 @@ def test_what_never_occurred_has_no_drafts(context: list[int]) -> None:
     assert down(tree_of([1, 2, 3]), context) == []
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.lists(st.integers(0, 2), min_size=2, max_size=12), min_size=1, max_size=6))
 def test_every_node_counts_what_a_plain_search_counts(texts: list[list[int]]) -> None:
     tree = tree_of(*texts)
@@ -85,7 +85,7 @@ def plain_followers(texts: list[list[int]], pair: list[int]) -> Counter[int]:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=12), st.integers(2, 5))
 def test_a_tree_is_the_same_however_its_text_came(sizes: list[int], kinds: int) -> None:
     text = np.random.default_rng(sum(sizes)).integers(0, kinds, sum(sizes)).astype(np.int32)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
+from waiting import until
 
 from optimist.actors.runtime.children import Orders, ProcessChild
 from optimist.actors.runtime.death import Death
@@ -48,7 +48,7 @@ class Life:
 
     async def dies(self) -> str:
         """Wait for its death and return the text of it."""
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await self.ended.wait()
         assert self.death is not None
         assert self.death.actor == "echo"
@@ -69,16 +69,9 @@ async def life(script: str = "", hang_timeout: float = 60.0) -> AsyncIterator[Li
 @asynccontextmanager
 async def ready_life(hang_timeout: float = 60.0) -> AsyncIterator[Life]:
     async with life(hang_timeout=hang_timeout) as one:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await one.ready.wait()
         yield one
-
-
-async def until(true: Callable[[], Any]) -> None:
-    """Wait for something that no event tells."""
-    with anyio.fail_after(10):
-        while not true():
-            await anyio.sleep(0.005)
 
 
 def gone(pid: int) -> bool:
@@ -94,7 +87,7 @@ async def test_started_answers_with_its_incarnation_and_stops_when_asked() -> No
         assert [(p.what, p.done, p.total) for p in one.progress] == [("lines", 1, 2)]
         pid = one.child.pid
         one.child.ask_to_stop()
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await one.ended.wait()
         assert one.death is None
         assert pid is not None and gone(pid)
@@ -160,8 +153,8 @@ async def test_a_stopped_child_is_killed_after_the_hang_timeout() -> None:
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_child_that_beats_outlives_the_hang_timeout() -> None:
-    async with ready_life(hang_timeout=3.0) as one:
-        with anyio.move_on_after(4.0):
+    async with ready_life(hang_timeout=2.0) as one:
+        with anyio.move_on_after(2.5):
             await one.ended.wait()
         assert not one.ended.is_set()
 
@@ -197,7 +190,7 @@ async def test_five_lives_leave_no_descriptor() -> None:
     async def one_life() -> None:
         async with ready_life() as one:
             one.child.ask_to_stop()
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 await one.ended.wait()
 
     await one_life()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 import anyio
 import anyio.abc
 import pytest
+from waiting import until
 
 from optimist.actors.base import Actor
 from optimist.actors.runtime.children import LocalChild
@@ -73,18 +73,12 @@ class Running:
             self.deaths.append(await child.live(incarnation, ready.set))
 
         self.group.start_soon(live)
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             await ready.wait()
         return child
 
     async def died(self, times: int) -> None:
         await until(lambda: len(self.deaths) == times)
-
-
-async def until(true: Callable[[], object]) -> None:
-    with anyio.fail_after(5):
-        while not true():
-            await anyio.sleep(0.001)
 
 
 async def test_asked_to_stop_it_takes_first_what_it_was_sent() -> None:

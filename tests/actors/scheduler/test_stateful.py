@@ -176,7 +176,6 @@ def test_any_order_of_events(depth: int, drafts: int) -> None:
         settings=settings(
             max_examples=60,
             stateful_step_count=40,
-            deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
         ),
     )

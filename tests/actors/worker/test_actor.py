@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any, Self
 
 import anyio
 import pytest
+from waiting import until
 
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.actor import Worker
@@ -118,12 +118,6 @@ def batch(step: int, epoch: int = 3) -> ExactBatch:
         blocks=BlockDelta(version=step + 1),
         query_start_loc=bytes(4),
     )
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(10):
-        while not condition():
-            await anyio.sleep(0.001)
 
 
 async def test_capacity_is_sent_at_the_start_and_when_asked_for() -> None:

@@ -22,7 +22,7 @@ def native_threads(wanted: int) -> int:
     """Of this process, once there are so many or a while is over: a thread that has ended is listed a moment
     longer.
     """
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while (found := _named()) != wanted and time.monotonic() < until:
         pass
     return found

@@ -115,7 +115,10 @@ def test_a_file_cut_at_or_beside_any_border_is_refused(good: bytes, tmp_path: Pa
         assert "tensor " in said or cut < 2000
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=200,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(cut=st.integers(0, 20_000), seed=st.integers(0, 2**32 - 1))
 def test_a_file_with_damaged_bytes_is_read_or_refused_by_name(
     cut: int, seed: int, good: bytes, tmp_path: Path

@@ -143,7 +143,10 @@ def test_a_header_that_is_no_table_is_refused(text: bytes, said: str, tmp_path: 
     assert said in refusal(write(tmp_path / "m.st", raw_header(text)))
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=100,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_damaged_bytes_are_read_or_refused_by_name(seed: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(seed)
