@@ -25,8 +25,8 @@ class Actor(ABC, Generic[M]):
 
     name: as in the message map. accepts: every message class it takes.
     emits: every (receiver, message class) it may send.
-    eager: it takes a message in its sender's turn, where both are in one loop. For one that passes on
-    what it makes of it, and does nothing in `turn`.
+    eager: of these it takes one in its sender's turn, where both are in one loop: what comes of it goes on
+    without a turn of the loop. A sender must be done with all it does when it sends one.
     incarnation: number of this life, see ActorMessage. detail: what to tell the user when it is
     ready, one line.
     """
@@ -34,11 +34,12 @@ class Actor(ABC, Generic[M]):
     name: ClassVar[str]
     accepts: ClassVar[tuple[type[ActorMessage], ...]]
     emits: ClassVar[tuple[tuple[str, type[ActorMessage]], ...]]
-    eager: ClassVar[bool] = False
+    eager: tuple[type[ActorMessage], ...] = ()
     detail: str = ""
 
     def __init__(self, incarnation: int) -> None:
         self.incarnation = incarnation
+        self._timer: anyio.CancelScope
 
     @property
     def drained(self) -> bool:
@@ -68,18 +69,18 @@ class Actor(ABC, Generic[M]):
         """Receive until the inbox ends. Policy is in `receive` and `turn`; this only waits."""
         self.started()
         if self.eager:
-            inbox.at_once(self.receive)
+            inbox.at_once(self._take_at_once, self.eager)
         due = self._take_turn(inbox)
         while True:
             # One timer serves many waits: it is set anew once it has run out, or has to be earlier.
-            with anyio.CancelScope(deadline=due) as timer:
-                while due >= timer.deadline - EARLIER:
+            with anyio.CancelScope(deadline=due) as self._timer:
+                while due >= self._timer.deadline - EARLIER:
                     try:
                         await inbox.wait()
                     except EndOfInbox:
                         return
                     due = self._take_turn(inbox)
-            if timer.cancelled_caught:
+            if self._timer.cancelled_caught:
                 due = self._take_turn(inbox)
 
     def _take_turn(self, inbox: Inbox[M]) -> float:
@@ -88,5 +89,15 @@ class Actor(ABC, Generic[M]):
             if (message := inbox.receive_nowait()) is None:
                 break
             self.receive(message)
+        return self._next_turn()
+
+    def _take_at_once(self, message: M) -> None:
+        """Take one message that is there before `run` has waited for it."""
+        self.receive(message)
+        due = self._next_turn()
+        if due < self._timer.deadline - EARLIER:
+            self._timer.deadline = due
+
+    def _next_turn(self) -> float:
         again = self.turn()
         return math.inf if again is None else anyio.current_time() + again

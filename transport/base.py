@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from optimist.messages.base import ActorMessage
+
 CAPACITY = 65_536
 """messages an inbox takes by default: more than all the credit that one engine hands out, such as 256
 tokens ahead for each of 256 running requests. Reaching it is a fault, not a load."""
@@ -70,8 +72,8 @@ class Inbox(ABC, Generic[M]):
     async def wait(self) -> None:
         """Return when a message is there. Cancelling it loses nothing. Raises EndOfInbox when closed."""
 
-    def at_once(self, take: Callable[[M], object]) -> None:
-        """Whoever waits here takes a message of its own loop while it is sent, if none is before it.
+    def at_once(self, take: Callable[[M], object], kinds: tuple[type[ActorMessage], ...]) -> None:
+        """Whoever waits here takes such a message of its own loop while it is sent, if none is before it.
 
         It saves a turn of the loop. What `take` raises comes out of `wait`, never at the sender.
         Without effect where senders are elsewhere.

@@ -45,8 +45,8 @@ class JointInbox(Inbox[M]):
             return self._local.receive_nowait()
         return message
 
-    def at_once(self, take: Callable[[M], object]) -> None:
-        self._local.at_once(take)
+    def at_once(self, take: Callable[[M], object], kinds: tuple[type[ActorMessage], ...]) -> None:
+        self._local.at_once(take, kinds)
 
     async def wait(self) -> None:
         if self._ready():

@@ -52,6 +52,7 @@ class Mailbox(Inbox[M]):
         self._refused = 0
         self._closed = False
         self._take: Callable[[M], object] | None = None
+        self._at_once: tuple[type[ActorMessage], ...] = ()
         self._failure: Exception | None = None
 
     def ref(self) -> MailboxRef[M]:
@@ -77,14 +78,15 @@ class Mailbox(Inbox[M]):
             )
         if self._codec is not None:
             message = self._codec.decode(encode(message))
-        if self._take is not None and self._waker.parked and not self._messages:
+        parked = self._waker.parked and not self._messages
+        if parked and self._take is not None and type(message) in self._at_once:
             self._hand_over(self._take, message)
         else:
             self._messages.append(message)
             self._waker.wake()
 
-    def at_once(self, take: Callable[[M], object]) -> None:
-        self._take = take
+    def at_once(self, take: Callable[[M], object], kinds: tuple[type[ActorMessage], ...]) -> None:
+        self._take, self._at_once = take, kinds
 
     def _hand_over(self, take: Callable[[M], object], message: M) -> None:
         self._received += 1

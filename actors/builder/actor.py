@@ -30,7 +30,7 @@ class Builder(Actor[Plan]):
         ("worker", OptimisticBatch),
         ("scheduler", Resync),
     )
-    eager: ClassVar[bool] = True
+    eager = accepts
 
     def __init__(
         self,

@@ -61,6 +61,7 @@ class Scheduler(Actor[SchedulerMessage]):
         ("gateway", SchedulerStats),
         ("worker", Resync),
     )
+    eager = (StepResult,)
 
     def __init__(
         self,

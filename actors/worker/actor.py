@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import anyio
+from anyio.abc import TaskGroup
 
 from optimist.actors.base import Actor
 from optimist.actors.config import DRAFT_WAIT, WorkerConfig
@@ -79,6 +80,11 @@ class Worker(Actor[WorkerMessage]):
         """when drafts were asked for that the next batch needs: on one loop they may come before it goes on"""
         share = config.draft_wait
         self._patience = Patience(DRAFT_WAIT if share is None else share)
+        self._thread: OwnThread[Ready, Any] | None = None
+        """takes batches, while `run` runs"""
+        if proposer is None:
+            # Otherwise batches wait for drafts, and results too.
+            self.eager = (ExactBatch, OptimisticBatch)
 
     @property
     def busy_since(self) -> float | None:
@@ -103,6 +109,7 @@ class Worker(Actor[WorkerMessage]):
                 if self._may_run(message):
                     self._clock.came()
                     self.desk.put(message)
+                    self._hand_on()
             case _:
                 self.ignored += 1
         self._news.beat()
@@ -153,7 +160,7 @@ class Worker(Actor[WorkerMessage]):
         thread = OwnThread(self._step, self._steps.beat, "compute")
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._give, thread)
+                self._give_to(thread, tasks)
                 while True:
                     while (done := thread.take()) is None:
                         await self._steps.wait()
@@ -161,10 +168,28 @@ class Worker(Actor[WorkerMessage]):
         finally:
             await thread.stop()
 
+    def _give_to(self, thread: OwnThread[Ready, Any], tasks: TaskGroup) -> None:
+        """Let a thread have batches, those that are there and those that come."""
+        self._thread = thread
+        if self.desk.late is None:
+            self._hand_on()
+        else:
+            tasks.start_soon(self._give, thread)
+
+    def _hand_on(self) -> None:
+        """Where no batch waits for drafts, each is given in the turn in which it comes."""
+        if self._thread is None or self.desk.late is not None:
+            return
+        while (due := self.desk.due()) is not None:
+            self._clock.begin()
+            self._thread.put(self._ready(due))
+
     async def _give(self, thread: OwnThread[Ready, Any]) -> None:
         while True:
-            due = await self._due()
-            thread.put(Ready(due.batch, self._executor.prepare(due.batch, due.drafts)))
+            thread.put(self._ready(await self._due()))
+
+    def _ready(self, due: Due) -> Ready:
+        return Ready(due.batch, self._executor.prepare(due.batch, due.drafts))
 
     async def _enqueue_and_read(self) -> None:
         """Give one thread batches to enqueue, and another what the device has then: between the two, and
@@ -174,7 +199,7 @@ class Worker(Actor[WorkerMessage]):
         enqueuer = OwnThread(partial(self._enqueue, reader), self._steps.beat, "enqueue")
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._give, enqueuer)
+                self._give_to(enqueuer, tasks)
                 while True:
                     while (done := reader.take()) is None:
                         while enqueuer.take():

@@ -138,13 +138,14 @@ class NativeExecutor(Executor):
         asked = self._alternatives[rows.slots[rows.samples != 0]]
         most, wished = max(0, int(asked.max(initial=0))), self._wished(batch, rows)
         self._steady = None if self._layers else steady(batch, drafts, rows, asked)
+        wanted = self._device.ask(rows, most)
 
         def step() -> NativeTicket:
             try:
                 self._apply(moves)
                 if self._layers:
                     self._draft(rows)
-                chosen = self._device.step(rows, most)
+                chosen = self._device.run(wanted)
                 told = None if wished is None else self._told(wished)
             except NativeError as error:
                 raise MessageError(str(error)) from None
@@ -157,11 +158,12 @@ class NativeExecutor(Executor):
         moves = _Moves((), self._book.entries(batch.blocks), fresh)
         lengths = batch.seq_lens.exact() if isinstance(batch, ExactBatch) else None
         self._book.check_lengths(steady.rows.slots, bounds(batch))
+        wanted = self._device.ask(steady.rows, steady.most, lengths)
 
         def step() -> NativeTicket:
             try:
                 self._apply(moves)
-                chosen = self._device.step(steady.rows, steady.most, lengths)
+                chosen = self._device.run(wanted)
             except NativeError as error:
                 raise MessageError(str(error)) from None
             return NativeTicket(Step(batch, steady.rows, chosen, steady.asked), None, None)

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.kernels.native.asked import Asked, Asking, rows_view
 from optimist.kernels.native.library import (
     CChoice,
-    CChosen,
-    CRows,
     CScores,
     CShape,
     instruction_set,
@@ -73,7 +72,7 @@ class NativeDevice:
         if not self._handle:
             raise NativeError(text.value.decode())
         self._lent: mmap.mmap | None = None
-        self._asked: tuple[Rows | None, CRows, int, int] = (None, CRows(0), 0, 0)
+        self._asking = Asking()
 
     def allocate(self, layer: int, part: Part, kind: Format, group: int | None = None) -> None:
         """Memory for a matrix, zero. group: inputs that share a scale of the activations, 32 or 64."""
@@ -164,22 +163,20 @@ class NativeDevice:
         self._call("draft", slots.size, as_ints(slots), as_ints(counts), layers)
 
     def step(self, rows: Rows, alternatives: int = 0, lengths: Ints | None = None) -> Chosen:
-        """Compute the rows and let those that sample choose. alternatives: the most any row asks for.
-        Rows that come again must be what they were, but for `lengths` in place of their own.
+        """Compute the rows and let those that sample choose: `ask` and `run`, one behind the other."""
+        return self.run(self.ask(rows, alternatives, lengths))
+
+    def ask(self, rows: Rows, alternatives: int = 0, lengths: Ints | None = None) -> Asked:
+        """All of a step that needs no device, perhaps beside an earlier step: see Asking."""
+        return self._asking.ask(rows, alternatives, lengths)
+
+    def run(self, asked: Asked) -> Chosen:
+        """Compute a step that was asked for, once.
 
         Raises NativeError, before anything changes, when the rows contradict what the slots hold.
         """
-        if rows is not self._asked[0]:
-            sampling = int(np.count_nonzero(rows.samples))
-            places = sampling + int(rows.drafts[rows.samples != 0].sum())
-            self._asked = rows, _rows(rows), sampling, places
-        _, view, sampling, places = self._asked
-        if lengths is not None:
-            view.keep[2 * lengths.size : 3 * lengths.size] = lengths
-        chosen = _room(sampling, places, alternatives)
-        views = CChosen(*(column.ctypes.data for column in chosen), alternatives)
-        self._call("step", byref(view), byref(views))
-        return chosen
+        self._call("step", *asked.views)
+        return asked.chosen
 
     def score(self, places: Ints, ids: Ints, alternatives: int) -> Scores:
         """How likely each id was behind a query token of the last step. places, ids: [N].
@@ -209,7 +206,7 @@ class NativeDevice:
     def logits(self, rows: Rows) -> Floats:
         """Logits behind every token of the rows, [T, V]. They are computed, and nothing is chosen."""
         out = np.empty((int(rows.queries.sum()), self.shape.vocab), np.float32)
-        self._call("logits", byref(_rows(rows)), as_floats(out))
+        self._call("logits", byref(rows_view(rows)), as_floats(out))
         return out
 
     def profile(self) -> dict[str, float]:
@@ -268,27 +265,3 @@ def as_floats(values: Floats) -> Any:
     if values.dtype != np.float32 or not values.flags.c_contiguous:
         raise TypeError(f"native: expected contiguous float32 values, got {values.dtype}")
     return values.ctypes.data_as(_Floats)
-
-
-def _room(rows: int, places: int, alternatives: int) -> Chosen:
-    return Chosen(
-        np.zeros(rows, np.int32),
-        np.zeros(places, np.int32),
-        np.zeros(places, np.float32),
-        np.zeros(places, np.int32),
-        np.zeros((places, alternatives), np.int32),
-        np.zeros((places, alternatives), np.float32),
-    )
-
-
-def _rows(rows: Rows) -> CRows:
-    """The columns one behind the other in an array that stays alive in `keep`."""
-    columns = np.concatenate(rows, dtype=np.int32)
-    count, at = rows.slots.size, columns.ctypes.data
-    if any(column.size != count for column in rows[:-1]):
-        raise ValueError(f"rows: expected {count} values in each column")
-    view = CRows(count, *range(at, at + 6 * 4 * count, 4 * count)) if count else CRows(0)
-    if not rows.draft_ids.size:
-        view.draft_ids = None
-    view.keep = columns
-    return view

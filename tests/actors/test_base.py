@@ -9,7 +9,7 @@ import pytest
 
 from optimist.actors.base import Actor
 from optimist.messages.base import ActorMessage
-from optimist.messages.control import Stop
+from optimist.messages.control import Drain, Stop
 from optimist.transport.mailbox import Mailbox
 
 pytestmark = pytest.mark.anyio
@@ -40,27 +40,33 @@ class Waiting(Actor[Stop]):
         return self._waits.pop(0)
 
 
-class Eager(Actor[Stop]):
-    """Takes messages in their sender's turn. Fails at the one with this incarnation."""
+class AtOnce(Waiting):
+    """The same, and takes messages in their sender's turn."""
+
+    eager = Waiting.accepts
+
+
+class Eager(Actor[Stop | Drain]):
+    """Takes one kind of message in its sender's turn. Fails at the one with this incarnation."""
 
     name: ClassVar[str] = "eager"
-    accepts: ClassVar[tuple[type[ActorMessage], ...]] = (Stop,)
+    accepts: ClassVar[tuple[type[ActorMessage], ...]] = (Stop, Drain)
     emits: ClassVar[tuple[tuple[str, type[ActorMessage]], ...]] = ()
-    eager: ClassVar[bool] = True
+    eager = (Stop,)
 
     def __init__(self, fail_at: int) -> None:
         super().__init__(1)
         self.received: list[int] = []
         self._fail_at = fail_at
 
-    def receive(self, message: Stop) -> None:
+    def receive(self, message: Stop | Drain) -> None:
         if message.incarnation == self._fail_at:
             raise RuntimeError("not this one")
         self.received.append(message.incarnation)
 
 
 async def test_an_eager_actor_takes_a_message_while_it_is_sent_and_fails_by_itself() -> None:
-    actor, inbox = Eager(fail_at=3), Mailbox((Stop,))
+    actor, inbox = Eager(fail_at=3), Mailbox[Stop | Drain]((Stop,))
     seen: list[list[int]] = []
 
     async def send() -> None:
@@ -70,7 +76,7 @@ async def test_an_eager_actor_takes_a_message_while_it_is_sent_and_fails_by_itse
             seen.append(list(actor.received))
 
     inbox.ref().send(Stop(incarnation=9))
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(send)
             with pytest.raises(RuntimeError, match="not this one"):
@@ -78,10 +84,23 @@ async def test_an_eager_actor_takes_a_message_while_it_is_sent_and_fails_by_itse
     assert seen == [[9, 0], [9, 0, 1], [9, 0, 1, 2], [9, 0, 1, 2], [9, 0, 1, 2]]
 
 
+async def test_what_an_eager_actor_takes_in_its_own_turn_is_not_overtaken() -> None:
+    actor, inbox = Eager(fail_at=9), Mailbox[Stop | Drain]((Stop, Drain))
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(actor.run, inbox)
+            await anyio.wait_all_tasks_blocked()
+            for message in (Stop(incarnation=0), Drain(incarnation=1), Stop(incarnation=2)):
+                inbox.ref().send(message)
+            assert actor.received == [0]
+            inbox.close()
+    assert actor.received == [0, 1, 2]
+
+
 async def _run(actor: Waiting, messages: int) -> None:
     """Until it has had all its turns. The messages come one by one, each while it waits."""
     inbox = Mailbox((Stop,))
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(actor.run, inbox)
             for _ in range(messages):
@@ -96,8 +115,9 @@ async def test_a_turn_comes_when_it_is_due_although_nobody_sends() -> None:
     await _run(Waiting(0.01, 0.0, 0.01), messages=0)
 
 
+@pytest.mark.parametrize("kind", [Waiting, AtOnce])
 @pytest.mark.parametrize("before", [LATE, None])
 async def test_a_turn_that_has_become_due_earlier_does_not_wait_for_the_later_one(
-    before: float | None,
+    kind: type[Waiting], before: float | None
 ) -> None:
-    await _run(Waiting(before, 0.01), messages=1)
+    await _run(kind(before, 0.01), messages=1)

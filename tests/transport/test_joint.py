@@ -51,7 +51,7 @@ async def test_what_is_sent_near_by_is_taken_at_once_and_what_comes_from_afar_is
     inbox = JointInbox(PullInbox(links, ipc(sockets, "a"), (Beat,)), (Beat,))
     far = PushRef(links, ipc(sockets, "a"), (Beat,))
     taken: list[Beat] = []
-    inbox.at_once(taken.append)
+    inbox.at_once(taken.append, (Beat,))
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(inbox.wait)
