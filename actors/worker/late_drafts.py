@@ -40,6 +40,8 @@ class LateDrafts:
     _said: int
     _wishful: bool
     """whether some slot, as far as is known, may want drafts although no batch says so"""
+    _expecting: bool
+    """whether of some slot drafts may be expected at all"""
 
     def __init__(self, limits: Limits) -> None:
         self.kept = KeptDrafts(limits)
@@ -166,7 +168,7 @@ class LateDrafts:
     def _reset(self, epoch: int) -> None:
         self._epoch = epoch
         self._told = self._said = NEVER
-        self._wishful = False
+        self._wishful = self._expecting = False
         self._untold = Untold(self._slots)
         self._expected: Ints = np.zeros(self._slots, np.int32)
         self.kept.reset()
@@ -177,11 +179,12 @@ class LateDrafts:
         closed = ints(batch.closed)
         self.kept.close(closed)
         self._untold.close(closed)
+        self._expected[closed] = 0
         for opened in batch.opened:
             self.kept.open(opened.slot, opened.generation)
             self._untold.open(opened.slot, size(opened.token_ids))
             self._expected[opened.slot] = self._most
-            self._wishful = True
+            self._wishful = self._expecting = True
 
     def _expect(self, batch: Batch) -> None:
         """How many drafts the slots of this batch may want behind it.
@@ -192,9 +195,10 @@ class LateDrafts:
             wanted = ints(batch.drafts_wanted) if batch.drafts_wanted else 0
             self._expected[ints(batch.slots)] = wanted
             self._wishful = any_of(batch.drafts_wanted)
-        else:
+        elif self._expecting or any_of(batch.draft_counts):
             slots = ints(batch.slots)[: batch.num_decodes]
             self._expected[slots] = np.where(ints(batch.draft_counts) > 0, np.int32(self._most), 0)
+            self._expecting = bool(self._expected.any())
 
     def _wanted(self, following: Batch | None) -> Ints:
         """Drafts that are wanted behind the step that was told last, [max_slots]."""

@@ -28,7 +28,7 @@ class Steady(NamedTuple):
         return (
             not (batch.opened or batch.closed)
             and batch.num_decodes == self.rows.slots.size
-            and drafts is None
+            and _none(drafts)
             and _columns(batch) == self.same
         )
 
@@ -36,7 +36,7 @@ class Steady(NamedTuple):
 def steady(batch: Batch, drafts: RowDrafts | None, rows: Rows, asked: Ints) -> Steady | None:
     """What the next step may know from this one, None where it is not such a step."""
     alone = batch.num_decodes == size(batch.slots) == rows.samples.sum()
-    if not alone or drafts is not None or rows.draft_ids.size:
+    if not alone or not _none(drafts) or rows.draft_ids.size:
         return None
     return Steady(_columns(batch), rows, asked, max(0, int(asked.max(initial=0))))
 
@@ -44,3 +44,8 @@ def steady(batch: Batch, drafts: RowDrafts | None, rows: Rows, asked: Ints) -> S
 def _columns(batch: Batch) -> tuple[Column, ...]:
     same = batch.slots, batch.generations, batch.draft_counts
     return (*same, batch.query_start_loc, batch.samples) if isinstance(batch, ExactBatch) else same
+
+
+def _none(drafts: RowDrafts | None) -> bool:
+    """Whether no row has drafts: nobody on the host drafts, or what it was to bring is not there."""
+    return drafts is None or not (drafts.ids.size or drafts.counts.any())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from optimist.actors.worker.base import Executor, Outcome, Prepared, Ticket
+from optimist.actors.worker.base import Executor, Outcome, Prepared, RowDrafts, Ticket
 from optimist.messages.base import EMPTY, column
 from optimist.messages.batches import ExactBatch
 from optimist.messages.lengths import ExactSeqLens
@@ -70,9 +70,9 @@ class Hand:
         """Move the request out with the next step."""
         self._closed.append(slot)
 
-    def submit(self, rows: Sequence[Row]) -> Ticket:
+    def submit(self, rows: Sequence[Row], drafts: RowDrafts | None = None) -> Ticket:
         """Submit the next step: decode rows first."""
-        return self.executor.submit(self._batch(rows))
+        return self.executor.submit(self._batch(rows), drafts)
 
     def prepare(self, rows: Sequence[Row]) -> Prepared:
         """Prepare the next step; the call of what is returned submits it."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from executor_scenes import SCENES
 
 from optimist.actors.worker import native_executor, native_rows
+from optimist.actors.worker.base import RowDrafts
 from optimist.testing.hand import Hand, Row
 
 SCENE = SCENES["native"]
@@ -61,3 +63,15 @@ def test_blocks_that_are_not_there_are_still_missed() -> None:
     hand.decode(0, 3)
     with pytest.raises(Exception, match="slot 0: has 2 blocks in the table, needs 3"):
         hand.decode(0, 1)
+
+
+def test_a_host_that_drafts_and_has_no_drafts_changes_nothing(planned: list[int]) -> None:
+    hand, none = Hand(SCENE.make()), RowDrafts(np.zeros(1, np.int32), np.zeros(0, np.int32))
+    hand.open(0, OTHER, SCENE.blocks(len(OTHER) + 9))
+    drawn = [hand.run([Row(0, len(OTHER))])[0]]
+    for _ in range(3):
+        outcome = hand.submit([Row(0, 1, decode=True)], none).wait()
+        drawn += outcome.token_ids.tolist()
+        assert outcome.drafts_run.tolist() == [0]
+    assert planned == [len(OTHER), 1]
+    assert drawn == SCENE.greedy(OTHER, 4)
