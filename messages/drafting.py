@@ -98,3 +98,32 @@ class Drafts(_Rows, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=Fa
     One follows every Accepted, if only to say that there are none; a newer one answers for those
     before it.
     """
+
+
+class Rehearsed(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Proposer to scheduler: what drafts would have been worth to requests that wanted none. May be dropped.
+
+    Of the tokens of each slot that an Accepted told of, in columns, [N]. asked: how often drafts would have
+    been asked for; offered: how often there were some; drafted: drafts up to the first wrong one each time,
+    it included; accepted: right ones. Shares are made of these, and nothing that is planned with.
+    """
+
+    epoch: int
+    slots: Column = EMPTY
+    generations: Column = EMPTY
+    asked: Column = EMPTY
+    offered: Column = EMPTY
+    drafted: Column = EMPTY
+    accepted: Column = EMPTY
+
+    def __post_init__(self) -> None:
+        rows = size(self.slots)
+        columns = {
+            "generations": self.generations,
+            "asked": self.asked,
+            "offered": self.offered,
+            "drafted": self.drafted,
+            "accepted": self.accepted,
+        }
+        check_columns("Rehearsed", {name: (values, rows) for name, values in columns.items()})
+        check_non_negative("Rehearsed", {"slots": self.slots, **columns})

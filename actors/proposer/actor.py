@@ -17,7 +17,7 @@ from optimist.actors.proposer.ledger import Ledger
 from optimist.actors.proposer.told import news
 from optimist.messages.base import ActorMessage, column
 from optimist.messages.control import Resync
-from optimist.messages.drafting import Accepted, Close, Drafts, Open
+from optimist.messages.drafting import Accepted, Close, Drafts, Open, Rehearsed
 from optimist.messages.errors import MailboxFull
 from optimist.messages.results import Capacity
 from optimist.transport.base import Ref
@@ -53,6 +53,7 @@ class ProposerActor(Actor[ProposerMessage]):
         ("worker", Drafts),
         ("worker", Resync),
         ("scheduler", Resync),
+        ("scheduler", Rehearsed),
     )
 
     def __init__(
@@ -61,7 +62,7 @@ class ProposerActor(Actor[ProposerMessage]):
         incarnation: int,
         *,
         worker: Ref[Drafts | Resync],
-        scheduler: Ref[Resync],
+        scheduler: Ref[Resync | Rehearsed],
         proposer: Proposer | None = None,
     ) -> None:
         """proposer: makes the guesses; None makes the one that config names."""
@@ -70,6 +71,7 @@ class ProposerActor(Actor[ProposerMessage]):
         self._scheduler = scheduler
         self._guard = Guard(make_proposer(config) if proposer is None else proposer)
         self._most = most_drafts(config.draft_tokens)
+        self._rehearses = config.draft_tokens == "auto" and self._guard.rehearses
         self._ledger = Ledger()
         self._answers = Answers()
         self._told: Accepted | None = None
@@ -111,7 +113,7 @@ class ProposerActor(Actor[ProposerMessage]):
         if self._told is not None and self._answers.at_once(self._told.after_step):
             # Mostly there is one, and what it tells and what it asks for is one call of the class.
             told, self._told = self._told, None
-            self.answer(self._drafts(told.after_step, self._news(told)))
+            self._answer(told.after_step, self._news(told))
         self._look()
         for step, rows in self._answers.take():
             self.answer(self._drafts(step, self._wanted(rows)))
@@ -125,6 +127,13 @@ class ProposerActor(Actor[ProposerMessage]):
         try:
             self._worker.send(drafts)
             self._drafted += len(drafts.token_ids) // 4
+        except MailboxFull:
+            self._ignored["mailbox_full"] += 1
+
+    def report(self, rehearsed: Rehearsed) -> None:
+        """Send what drafts would have been worth. When the scheduler has no room for it, it is lost."""
+        try:
+            self._scheduler.send(rehearsed)
         except MailboxFull:
             self._ignored["mailbox_full"] += 1
 
@@ -168,6 +177,23 @@ class ProposerActor(Actor[ProposerMessage]):
             counts=column(counts[some]),
             token_ids=column(ids),
         )
+
+    def _answer(self, step: int, rows: StepRows) -> None:
+        """Those that want drafts first: somebody waits for them."""
+        wanting = rows.most > 0
+        if not self._rehearses or wanting.all():
+            self.answer(self._drafts(step, rows))
+        else:
+            self.answer(self._drafts(step, rows.only(wanting)))
+            self._rehearse(rows.only(~wanting))
+
+    def _rehearse(self, rows: StepRows) -> None:
+        """Of rows that want no drafts now: would some have been worth it? The scheduler asks by that."""
+        if (worth := self._guard.rehearse(rows, self._most)) is not None:
+            names = {"slots": column(rows.slots), "generations": column(rows.generations)}
+            counts = {name: column(values) for name, values in worth._asdict().items()}
+            epoch = self._ledger.epoch
+            self.report(Rehearsed(incarnation=self.incarnation, epoch=epoch, **names, **counts))
 
     @property
     def _vocab_size(self) -> int:

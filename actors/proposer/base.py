@@ -62,6 +62,12 @@ class StepRows(NamedTuple):
     most: Ids
     token_ids: Ids
 
+    def only(self, chosen: NDArray[np.bool_]) -> StepRows:
+        """These rows alone, chosen: [S]."""
+        ids = self.token_ids[np.repeat(chosen, self.counts)]
+        slots, generations, counts, most = (column[chosen] for column in self[:4])
+        return StepRows(slots, generations, counts, most, ids)
+
     def parts(self) -> list[Ids]:
         """The tokens of each row."""
         return np.split(self.token_ids, self.counts.cumsum()[:-1]) if self.counts.size else []
@@ -80,3 +86,29 @@ class StepProposer(Proposer):
 
         Returns how many drafts each row gets, [S] integers of at most `most`, and which, [sum] integers.
         """
+
+
+class Worth(NamedTuple):
+    """What drafts would have been worth to rows that wanted none, had each of their new tokens been drafted
+    for that a right draft would not have brought anyway. Columns, [S] int32.
+
+    asked: how often they would have been asked for; at most as often as there are tokens. offered: how often
+    there were some. drafted: drafts up to the first wrong one each time, it included; accepted: right ones.
+    """
+
+    asked: Ids
+    offered: Ids
+    drafted: Ids
+    accepted: Ids
+
+
+class RehearsingProposer(StepProposer):
+    """One that can say what it would have drafted, so quickly that it may always be asked.
+
+    Of a request that wants no drafts it is known then whether some would pay, and no step ever waits to
+    find out.
+    """
+
+    @abstractmethod
+    def rehearse(self, rows: StepRows, max_drafts: int) -> Worth:
+        """As `step`, of rows that want none. max_drafts: that would have been asked for each time."""

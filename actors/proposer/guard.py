@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from optimist.actors.proposer.base import NO_DRAFTS, Ids, Proposer, StepProposer, StepRows
+from optimist.actors.proposer.base import (
+    NO_DRAFTS,
+    Ids,
+    Proposer,
+    RehearsingProposer,
+    StepProposer,
+    StepRows,
+    Worth,
+)
 
 _log = logging.getLogger("optimist")
 
@@ -23,6 +31,7 @@ class Guard:
         self.faults: Counter[str] = Counter()
         self._proposer = proposer
         self._whole = proposer if isinstance(proposer, StepProposer) else None
+        self._rehearsing = proposer if isinstance(proposer, RehearsingProposer) else None
         self._open: set[int] = set()
 
     def open(self, slot: int, generation: int, token_ids: Ids, salt: str | None = None) -> None:
@@ -83,6 +92,28 @@ class Guard:
             self._open.difference_update(slots)
             self._raised("step", error)
         return np.zeros(len(slots), np.int32), NO_DRAFTS
+
+    @property
+    def rehearses(self) -> bool:
+        """Whether `rehearse` has answers."""
+        return self._rehearsing is not None
+
+    def rehearse(self, rows: StepRows, max_drafts: int) -> Worth | None:
+        """See RehearsingProposer. None: nothing is known of what drafts would have been worth."""
+        slots = rows.slots.tolist()
+        if self._rehearsing is None or not self._open.issuperset(slots):
+            self._one_by_one(rows._replace(most=np.zeros_like(rows.most)), 0)
+            return None
+        try:
+            worth = Worth(*map(np.asarray, self._rehearsing.rehearse(rows, max_drafts)))
+            if _is_possible(worth, rows.counts):
+                return worth
+            self._count("not_possible", "rehearse")
+        except Exception as error:  # noqa: BLE001 - as in open
+            # Nobody knows which rows it has followed.
+            self._open.difference_update(slots)
+            self._raised("rehearse", error)
+        return None
 
     def _one_by_one(self, rows: StepRows, vocab_size: int) -> tuple[Ids, Ids]:
         slots, generations, most = (c.tolist() for c in (rows.slots, rows.generations, rows.most))
@@ -149,3 +180,13 @@ def _step_fault(counts: np.ndarray[Any, Any], ids: np.ndarray[Any, Any], most: I
     if (counts < 0).any() or counts.sum() != ids.size:
         return "not_ids"
     return "too_many" if (counts > most).any() else None
+
+
+def _is_possible(worth: Worth, tokens: Ids) -> bool:
+    """Whether rows that went on with so many tokens, [S], can have this behind them."""
+    if any(column.shape != tokens.shape or column.dtype.kind not in "iu" for column in worth):
+        return False
+    asked, offered, drafted, accepted = worth
+    falls = ((accepted, drafted), (drafted, tokens), (offered, asked), (asked, tokens))
+    good = all((less <= more).all() for less, more in falls)
+    return good and bool((accepted >= 0).all() and (offered >= 0).all())

@@ -7,12 +7,12 @@ from abc import abstractmethod
 import numpy as np
 
 from optimist.actors.config import ProposerConfig
-from optimist.actors.proposer.base import NO_DRAFTS, Ids, StepProposer, StepRows
+from optimist.actors.proposer.base import NO_DRAFTS, Ids, RehearsingProposer, StepRows, Worth
 from optimist.actors.proposer.options import check_ngram, check_suffix
 from optimist.kernels.native.lookup import NativeLookup, ngram_lookup, suffix_lookup
 
 
-class _Native(StepProposer):
+class _Native(RehearsingProposer):
     """Raises ConfigError where the library is missing, and for an option out of range."""
 
     def __init__(self, config: ProposerConfig) -> None:
@@ -45,6 +45,9 @@ class _Native(StepProposer):
 
     def step(self, rows: StepRows) -> tuple[Ids, Ids]:
         return self._lookup.step(rows.slots, rows.counts, rows.most, rows.token_ids)
+
+    def rehearse(self, rows: StepRows, max_drafts: int) -> Worth:
+        return Worth(*self._lookup.rehearse(rows.slots, rows.counts, max_drafts, rows.token_ids))
 
     def _one(self, slot: int, token_ids: Ids, most: int) -> Ids:
         slots, counts, wanted = np.array([[slot], [len(token_ids)], [most]], np.int32)

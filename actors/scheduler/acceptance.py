@@ -65,6 +65,10 @@ class Acceptance:
         self._shares.add(rows, np.minimum(accepted + 1, drafted), accepted)
         self._count(drafted, accepted)
 
+    def rehearsed(self, rows: Rows, times: Ints, drafted: Ints, accepted: Ints) -> None:
+        """What would have been right, had there been drafts so many times. All [S]; no total counts it."""
+        self._shares.add(rows, drafted, accepted, times)
+
     def rates(self, rows: Rows) -> NDArray[np.float64]:
         """Of each of these slots, [D], in (0, 1)."""
         return self._shares.of(rows)

@@ -14,7 +14,7 @@ from optimist.actors.scheduler.recovery import placed
 from optimist.actors.scheduler.settle import News
 from optimist.messages.base import ActorMessage
 from optimist.messages.control import Resync
-from optimist.messages.drafting import Close, Open
+from optimist.messages.drafting import Close, Open, Rehearsed
 from optimist.messages.errors import MailboxFull
 from optimist.messages.plans import ExactPlan, OptimisticPlan, Plan
 from optimist.messages.requests import (
@@ -30,7 +30,7 @@ from optimist.messages.requests import (
 from optimist.messages.results import Capacity, StepResult
 from optimist.transport.base import Ref, send_all
 
-SchedulerMessage = Admit | Cancel | Grant | StepResult | Capacity | Resync
+SchedulerMessage = Admit | Cancel | Grant | StepResult | Capacity | Rehearsed | Resync
 
 
 class Scheduler(Actor[SchedulerMessage]):
@@ -46,6 +46,7 @@ class Scheduler(Actor[SchedulerMessage]):
         Grant,
         StepResult,
         Capacity,
+        Rehearsed,
         Resync,
     )
     emits: ClassVar[tuple[tuple[str, type[ActorMessage]], ...]] = (
@@ -107,6 +108,8 @@ class Scheduler(Actor[SchedulerMessage]):
                 self.core.grant(message)
             case Cancel():
                 self._tell(self.core.cancel(message))
+            case Rehearsed():
+                self._rehearsed(message)
             case Resync(actor="proposer"):
                 self._draft(self.core.running())
             case Resync(actor="gateway"):
@@ -148,6 +151,11 @@ class Scheduler(Actor[SchedulerMessage]):
     def _replay(self, message: Resync) -> None:
         for plan in self.core.replay(message):
             self._builder.send(plan)
+
+    def _rehearsed(self, message: Rehearsed) -> None:
+        device = self.core.device
+        if device is None or not device.rehearsed(message):
+            self.core.counters.ignored["stale_rehearsal"] += 1
 
     def _draft(self, messages: Sequence[Open | Close]) -> None:
         """Tell the proposer, if it listens: what it misses costs drafts only."""

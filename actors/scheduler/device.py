@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from optimist.actors.config import SchedulerConfig
 from optimist.actors.proposer.kinds import IN_PASSES
 from optimist.actors.scheduler.counters import Counters
@@ -13,6 +15,8 @@ from optimist.actors.scheduler.prefix_cache import Digest
 from optimist.actors.scheduler.queue import Queue
 from optimist.actors.scheduler.registry import Registry
 from optimist.actors.scheduler.settle import Settlement
+from optimist.messages.base import ints
+from optimist.messages.drafting import Rehearsed
 from optimist.messages.results import Capacity
 
 
@@ -44,3 +48,15 @@ class Device:
         self.settlement = Settlement(
             epoch, departures, self.registry, counters, incarnation, self.length
         )
+
+    def rehearsed(self, news: Rehearsed) -> bool:
+        """What drafts would have been worth to requests that had none. False where it is of no use."""
+        if self.length is None or news.epoch != self.epoch.number:
+            return False
+        slots = ints(news.slots).astype(np.intp)
+        named = np.minimum(slots, self.epoch.slots.count - 1)
+        there = (named == slots) & self.epoch.slots.active[named]
+        there &= self.epoch.slots.generation[named] == ints(news.generations)
+        counts = (news.asked, news.offered, news.drafted, news.accepted)
+        self.length.rehearsed(slots[there], *(ints(count)[there] for count in counts))
+        return bool(there.any())

@@ -52,7 +52,8 @@ class DraftLength:
 
     passes: whether drafts are made in the step that verifies them, one pass of all rows after the other.
     Call `open` when a request moves into a slot, `settle` and `ran` for each step that settles, and
-    `lengths` while planning.
+    `lengths` while planning, but in steps of which `skips` says that there are none. `rehearsed`, where the
+    proposer can tell what drafts would have been worth, finds out what else a probe does.
     """
 
     def __init__(self, count: int, draft_tokens: DraftTokens, *, passes: bool = False) -> None:
@@ -62,17 +63,21 @@ class DraftLength:
         self._offers = Shares(count, OFFERED, 1.0)
         self._passes = passes
         self._cost = DraftCost(passes=passes)
-        self._idle = np.zeros(count, np.int32)
+        self._tried_at = np.zeros(count, np.int64)
         self._pause = np.full(count, FIRST_PAUSE, np.int32)
         self._every = np.ones(count, np.int32)
         self._step, self._bare = 0, -BARE
+        self._none_before = 0
+        """the step before which no row gets any, as far as is known now"""
         self._positions = np.arange(1, self.most + 1)
 
     def open(self, slot: int) -> None:
         """Another request is in the slot: nothing is known of it."""
         self._acceptance.open(slot)
         self._offers.open(slot)
-        self._idle[slot], self._pause[slot], self._every[slot] = 0, FIRST_PAUSE, 1
+        self._tried_at[slot] = self._step
+        self._pause[slot], self._every[slot] = FIRST_PAUSE, 1
+        self._none_before = 0
 
     def settle(self, rows: Rows, drafted: Ints, accepted: Ints, room: Ints | None = None) -> None:
         """A step settled. rows: decode rows' slots [S]; drafted: drafts verified there, [S]; accepted:
@@ -84,6 +89,7 @@ class DraftLength:
         some = drafted > 0
         if not some.any() and (room is None or not room.any()):
             return
+        self._none_before = 0
         self._acceptance.settle(rows, drafted, accepted)
         if room is not None:
             asked = room > 0
@@ -95,9 +101,21 @@ class DraftLength:
             self._every[none] = np.minimum(2 * self._every[none], SELDOM)
         tried, right = rows[some], rows[accepted > 0]
         self._every[tried] = 1
-        self._idle[tried] = 0
+        self._tried_at[tried] = self._step
         self._pause[tried] = np.minimum(2 * self._pause[tried], LONGEST_PAUSE)
         self._pause[right] = FIRST_PAUSE
+
+    def rehearsed(
+        self, rows: Rows, asked: Ints, offered: Ints, drafted: Ints, accepted: Ints
+    ) -> None:
+        """Rows without drafts, [S], would have been asked so often, [S], would have had some so often, [S],
+        drafts up to the first wrong one, [S], and right ones, [S]. No probe is needed then for a while.
+        """
+        self._acceptance.rehearsed(rows, offered, drafted, accepted)
+        self._offers.add(rows, asked, offered, asked)
+        self._tried_at[rows], self._pause[rows] = self._step, LONGEST_PAUSE
+        self._every[rows[self._offers.of(rows) >= RARE]] = 1
+        self._none_before = 0
 
     def ran(self, tokens: int, step_us: int, drafted: Ints, waited_us: int | None = None) -> None:
         """A step settled that had so many query tokens, drafts included, and took so long.
@@ -109,6 +127,13 @@ class DraftLength:
         if waited_us is not None:
             self._cost.waited(waited_us)
 
+    def skips(self) -> bool:
+        """Whether the next step has no drafts, whatever its rows: it needs no `lengths` then."""
+        if self._step + 1 >= self._none_before:
+            return False
+        self._step += 1
+        return True
+
     def lengths(self, rows: Rows, room: Ints) -> Ints:
         """Drafts for each of the decode rows of the next step, [D].
 
@@ -118,7 +143,6 @@ class DraftLength:
         if not self.adaptive or not rows.size:
             return room
         self._step += 1
-        self._idle[rows] += 1
         asked = self._step % self._every[rows] == 0
         if not asked.any():
             return np.zeros(len(rows), np.int32)
@@ -131,12 +155,14 @@ class DraftLength:
         lengths: Ints = paying.sum(1, dtype=np.int32)
         if self._passes and self._is_bare(lengths):
             return np.zeros(len(rows), np.int32)
-        if self._step % TOGETHER:
-            return lengths
         idle = asked & (lengths == 0)
-        due = idle & (self._idle[rows] > np.maximum(self._pause[rows], self._dear(len(rows))))
+        due = self._tried_at[rows] + np.maximum(self._pause[rows], self._dear(len(rows)))
+        if idle.all() and not self._passes:
+            self._none_before = min(int(due.min()) + 1, self._step + SELDOM)
+        if self._step % TOGETHER or not (idle & (self._step > due)).any():
+            return lengths
         # A probe of one row takes almost the time of one of all.
-        return np.where(idle, np.minimum(PROBE, room), lengths) if due.any() else lengths
+        return np.where(idle, np.minimum(PROBE, room), lengths)
 
     def totals(self) -> Totals:
         """What became of all drafts since the start."""

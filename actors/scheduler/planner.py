@@ -97,7 +97,7 @@ class Planner:
     def _drafts(self, rows: Rows) -> Ints:
         """Drafts of these rows, so many as pay and as the row's limits and the step's budget allow, [D]."""
         slots = self._epoch.slots
-        if self._length is None:
+        if self._length is None or (self._optimistic and self._length.skips()):
             return np.zeros(len(rows), np.int32)
         settled = slots.settled[rows]
         room = slots.ceiling[rows] - settled - slots.max_in_flight[rows]

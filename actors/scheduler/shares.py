@@ -31,12 +31,24 @@ class Shares:
         """Another request is in the slot: nothing is known of it."""
         self._tried[slot] = self._right[slot] = 0.0
 
-    def add(self, rows: Rows, tried: NDArray[np.integer], right: NDArray[np.integer]) -> None:
-        """In each of these slots, [S], it was tried so often, [S], and so often right, [S]."""
-        self._tried[rows] = KEEP * self._tried[rows] + tried
-        self._right[rows] = KEEP * self._right[rows] + right
-        self._all_tried = KEEP_ALL * self._all_tried + float(tried.sum())
-        self._all_right = KEEP_ALL * self._all_right + float(right.sum())
+    def add(
+        self,
+        rows: Rows,
+        tried: NDArray[np.integer],
+        right: NDArray[np.integer],
+        times: NDArray[np.integer] | None = None,
+    ) -> None:
+        """In each of these slots, [S], it was tried so often, [S], and so often right, [S].
+
+        times: at so many occasions, [S]; None: once, in all of them together.
+        """
+        keep = KEEP if times is None else KEEP**times
+        self._tried[rows] = keep * self._tried[rows] + tried
+        self._right[rows] = keep * self._right[rows] + right
+        # What a step brings of all its rows is one occasion.
+        keep_all = KEEP_ALL ** (1 if times is None else int(times.max(initial=0)))
+        self._all_tried = keep_all * self._all_tried + float(tried.sum())
+        self._all_right = keep_all * self._all_right + float(right.sum())
 
     def of(self, rows: Rows) -> NDArray[np.float64]:
         """The share of each of these slots, [D], in (0, 1)."""

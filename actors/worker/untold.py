@@ -9,8 +9,9 @@ from optimist.messages.base import Column, ints, size
 
 Ints = NDArray[np.int32]
 
-MANY = 16
-"""steps after which tokens are told although no drafts are wanted: of requests that end, fewer are lost"""
+FEW, MANY = 4, 16
+"""steps after which tokens are told although no drafts are wanted: of requests that end, fewer are lost, and
+whether drafts would pay is found out. FEW behind one that opens, then twice as many each time"""
 
 
 class Untold:
@@ -19,14 +20,14 @@ class Untold:
     def __init__(self, slots: int) -> None:
         self.known: Ints = np.zeros(slots, np.int32)
         self._news: list[tuple[Column, Column, Column]] = []
-        self._steps = 0
+        self._steps, self._enough = 0, FEW
         self._count: Ints = np.zeros(slots, np.int32)
         self._ids: Ints = np.zeros((slots, 2 * MANY), np.int32)
 
     @property
     def many(self) -> bool:
         """Whether some tokens have waited for so many steps that they should not wait for a wish."""
-        return self._steps >= MANY
+        return self._steps >= self._enough
 
     def add(self, slots: Column, counts: Column, ids: Column) -> None:
         """Slots went on, [S]: so many tokens each, [S], which are ids, [sum]. Costs nothing before `take`."""
@@ -37,6 +38,7 @@ class Untold:
         """Another request is in the slot, and so many of its tokens are told by others."""
         self._sort_in()
         self.known[slot], self._count[slot] = known, 0
+        self._enough = FEW
 
     def close(self, slots: Ints) -> None:
         """Nobody wants to know what waits there."""
@@ -55,6 +57,8 @@ class Untold:
         ids = self._ids[slots][np.arange(self._ids.shape[1]) < counts[:, None]]
         self._count[slots] = 0
         if not self._count.any():
+            if self.many:
+                self._enough = min(2 * self._enough, MANY)
             self._steps = 0
         return counts, ids
 

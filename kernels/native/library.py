@@ -131,6 +131,10 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "native_lookup_open": (c_int32, (c_void_p, c_int32, c_char_p, c_int32, c_void_p, c_int32)),
     "native_lookup_close": (c_int32, (c_void_p, c_int32)),
     "native_lookup_step": (c_int32, (c_void_p, c_int32, *(c_void_p,) * 6)),
+    "native_lookup_rehearse": (
+        c_int32,
+        (c_void_p, c_int32, c_void_p, c_void_p, c_int32, c_void_p, c_int32, c_void_p),
+    ),
     "native_lookup_bytes": (c_uint64, (c_void_p,)),
     "native_op_linear": (
         c_int32,

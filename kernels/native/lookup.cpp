@@ -71,6 +71,24 @@ void Shared::add(std::vector<int32_t> text, size_t half) {
   trees.back()->append(text.data(), text.size());
 }
 
+// A text that is known is gone through as if each of its tokens had been drafted for: those that a draft
+// would have brought are not asked for again. No draft is held against a token that is not known yet.
+Worth Lookup::rehearse(int32_t slot, const int32_t* ids, int32_t count, int32_t most) {
+  Worth worth;
+  tried_.resize(size_t(std::max(most, 1)));
+  for (int32_t at = 0; at < count;) {
+    const int32_t left = count - at, found = propose(slot, std::min(most, left), tried_.data());
+    int32_t right = 0;
+    while (right < found && tried_[size_t(right)] == ids[at + right]) ++right;
+    const int32_t step = std::min(right + 1, left);
+    ++worth.asked, worth.offered += found > 0;
+    worth.drafted += std::min(right + 1, found), worth.accepted += right;
+    accepted(slot, ids + at, size_t(step));
+    at += step;
+  }
+  return worth;
+}
+
 void NgramLookup::open(int32_t slot, const std::string*, const int32_t* ids, size_t count) {
   std::vector<int32_t> text;
   text.reserve(std::max<size_t>(64, count + count / 2));
@@ -300,6 +318,24 @@ NATIVE_API int32_t native_lookup_step(Lookup* lookup, int32_t rows, const int32_
       total += drafts[row];
     }
     return total;
+  });
+}
+
+// The same of rows that want none. Writes what drafts would have been worth to four columns, one behind the
+// other, of `room` rows each. Returns 0, -1 as above.
+NATIVE_API int32_t native_lookup_rehearse(Lookup* lookup, int32_t rows, const int32_t* slots,
+                                          const int32_t* counts, int32_t most, const int32_t* ids,
+                                          int32_t room, int32_t* worth) {
+  return guarded([&] {
+    for (int32_t row = 0; row < rows; ++row) {
+      const Worth one = lookup->rehearse(slots[row], ids, counts[row], most);
+      ids += counts[row];
+      int32_t* at = worth + row;
+      for (const int32_t value : {one.asked, one.offered, one.drafted, one.accepted}) {
+        *at = value, at += room;
+      }
+    }
+    return 0;
   });
 }
 

@@ -53,6 +53,12 @@ struct Shared {
   void add(std::vector<int32_t> text, size_t half);
 };
 
+// How often drafts would have been asked for, how often there were some, how many were made up to the
+// first wrong one, and how many were right.
+struct Worth {
+  int32_t asked = 0, offered = 0, drafted = 0, accepted = 0;
+};
+
 // Requests by slot. One thread at a time; what goes wrong is thrown.
 class Lookup {
  public:
@@ -65,6 +71,12 @@ class Lookup {
   // Writes what may come next to `out`, at most so many. Returns how many.
   virtual int32_t propose(int32_t slot, int32_t most, int32_t* out) = 0;
   virtual size_t bytes() const = 0;
+
+  // As `accepted`; and what drafts, so many at most, would have been worth meanwhile.
+  Worth rehearse(int32_t slot, const int32_t* ids, int32_t count, int32_t most);
+
+ private:
+  std::vector<int32_t> tried_;
 };
 
 class NgramLookup final : public Lookup {

@@ -62,13 +62,33 @@ class NativeLookup:
         """
         rows, tokens, room = len(slots), len(token_ids), int(most.sum())
         if rows > self._columns.shape[1] or tokens > len(self._ids) or room > len(self._found):
-            self._room(2 * rows, 2 * tokens, 2 * room)
+            self._room(2 * rows, max(2 * tokens, len(self._ids)), 2 * room)
         columns = self._columns
         columns[0, :rows], columns[1, :rows], columns[2, :rows] = slots, counts, most
         self._ids[:tokens] = token_ids
         drafts = self._step(self._handle, rows, *self._addresses)
         self._check(drafts, "step")
         return columns[3, :rows].copy(), self._found[:drafts].copy()
+
+    def rehearse(
+        self, slots: NDArray[Any], counts: NDArray[Any], most: int, token_ids: NDArray[Any]
+    ) -> Ints:
+        """Requests went on as in `step`, and want no drafts. What would at most `most` each time have been worth?
+
+        Returns how often they would have been asked for, how often there were some, drafts up to the first
+        wrong one, and right ones: [4, S] int32. Raises LookupFailed as `step` does.
+        """
+        rows, tokens = len(slots), len(token_ids)
+        if rows > self._columns.shape[1] or tokens > len(self._ids):
+            self._room(2 * rows, 2 * tokens, len(self._found))
+        columns = self._columns
+        columns[0, :rows], columns[1, :rows] = slots, counts
+        self._ids[:tokens] = token_ids
+        at, of, _, ids, _, _ = self._addresses
+        room = columns.shape[1]
+        call = self._library.native_lookup_rehearse
+        self._check(call(self._handle, rows, at, of, most, ids, room, self._worth_at), "rehearse")
+        return self._worth[:, :rows].copy()
 
     def _room(self, rows: int, tokens: int, drafts: int) -> None:
         """Arrays at addresses that stay, since to find one out takes as long as a lookup."""
@@ -78,6 +98,8 @@ class NativeLookup:
         slots, counts, most, made = (row.ctypes.data for row in self._columns)
         others = (self._ids.ctypes.data, made, self._found.ctypes.data)
         self._addresses = (slots, counts, most, *others)
+        self._worth: Ints = np.zeros_like(self._columns)
+        self._worth_at = self._worth.ctypes.data
 
     def _check(self, result: int, method: str) -> None:
         if result < 0:

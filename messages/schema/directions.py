@@ -21,7 +21,7 @@ from optimist.messages.control import (
     Start,
     Stop,
 )
-from optimist.messages.drafting import Accepted, Close, Drafts, Open
+from optimist.messages.drafting import Accepted, Close, Drafts, Open, Rehearsed
 from optimist.messages.plans import Plan
 from optimist.messages.requests import (
     Admit,
@@ -52,7 +52,7 @@ ACTOR_DIRECTIONS: dict[str, Any] = {
     "scheduler to proposer": Open | Close,
     "worker to proposer": Accepted | Capacity,
     "proposer to worker": Drafts | Resync,
-    "proposer to scheduler": Resync,
+    "proposer to scheduler": Rehearsed | Resync,
     "child process to supervisor": Hello | Ready | Progress | Beat | Drained | Placed | Fault,
     "supervisor to child process": Start | Stop | Drain | Dropped | Placed | Fault | Restarted,
 }

@@ -22,7 +22,7 @@ from optimist.messages.control import (
     Start,
     Stop,
 )
-from optimist.messages.drafting import Accepted, Close, Drafts, Open
+from optimist.messages.drafting import Accepted, Close, Drafts, Open, Rehearsed
 from optimist.messages.lengths import ExactSeqLens, SeqLensUpperBound
 from optimist.messages.plans import ExactPlan, OptimisticPlan
 from optimist.messages.requests import (
@@ -247,6 +247,16 @@ _STEPS: tuple[Message, ...] = (
     Close(incarnation=2, slot=1, generation=2),
     Accepted(**_AFTER, starts=column([20, 30]), wanted=column([2, 0])),
     Drafts(**_AFTER),
+    Rehearsed(
+        incarnation=2,
+        epoch=4,
+        slots=column([1, 3]),
+        generations=column([2, 0]),
+        asked=column([9, 16]),
+        offered=column([7, 0]),
+        drafted=column([12, 0]),
+        accepted=column([7, 0]),
+    ),
 )
 
 _CONTROL: tuple[Message, ...] = (

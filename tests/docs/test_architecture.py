@@ -170,7 +170,7 @@ async def _afternoon(watcher: Watcher, config: EngineConfig) -> None:
     async with bring_up(config, ByteTokenizer()) as troupe:
         gateway = troupe.gateway
         assert gateway is not None
-        await _ask(troupe, 20)
+        await _ask(troupe, 50)
         left = gateway.open(Generate(request="x", prompt="abc"))
         left.close()
         watcher.lose = OptimisticBatch if plan_kind(config) == "optimistic" else ExactBatch
@@ -213,7 +213,7 @@ async def test_runs_take_every_edge_of_the_map_and_no_other(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, run_root: Path
 ) -> None:
     watcher = Watcher(monkeypatch)
-    for config in (_config(), _config(proposer="ngram", draft_tokens=3)):
+    for config in (_config(), _config(proposer="ngram", draft_tokens="auto")):
         await _afternoon(watcher, config)
     model = tokenizer_files.write_byte_level(tmp_path, "folder")
     await _child_processes(watcher, str(model), run_root)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from optimist.messages.base import Message, column
 from optimist.messages.batches import ExactBatch, OptimisticBatch
-from optimist.messages.drafting import Accepted, Drafts
+from optimist.messages.drafting import Accepted, Drafts, Rehearsed
 from optimist.messages.lengths import ExactSeqLens, SeqLensUpperBound
 from optimist.messages.params import SamplingParams
 from optimist.messages.plans import ExactPlan, OptimisticPlan
@@ -102,6 +102,12 @@ def _accepted(draw: Draw) -> dict[str, Any]:
     return {**made, "starts": draw(ids(rows)), "wanted": draw(ids(rows))}
 
 
+def _rehearsed(draw: Draw) -> dict[str, Any]:
+    rows = draw(st.integers(0, 4))
+    names = ("slots", "generations", "asked", "offered", "drafted", "accepted")
+    return {name: draw(ids(rows)) for name in names}
+
+
 def _prompt_scores(draw: Draw) -> dict[str, Any]:
     rows = draw(st.integers(0, 4))
     counts, total = _counted(draw, rows)
@@ -174,6 +180,7 @@ TOGETHER: dict[type[Any], Callable[[Draw], dict[str, Any]]] = {
     OptimisticPlan: _optimistic_plan,
     PrefillRows: _some_prefill,
     PromptScores: _prompt_scores,
+    Rehearsed: _rehearsed,
     Sampling: _sampling,
     StepResult: _step_result,
 }

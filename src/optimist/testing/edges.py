@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from optimist.messages.base import ActorMessage
 from optimist.messages.codec import Codec, encode
-from optimist.messages.drafting import Accepted, Drafts
+from optimist.messages.drafting import Accepted, Drafts, Rehearsed
 from optimist.testing.gate import Gate
 
 
@@ -21,7 +21,7 @@ class Edge(NamedTuple):
     receiver: str
 
 
-DROPPABLE = (Accepted, Drafts)
+DROPPABLE = (Accepted, Drafts, Rehearsed)
 """what may be lost on its way without harm to anything but speed"""
 
 M = TypeVar("M", bound=ActorMessage)

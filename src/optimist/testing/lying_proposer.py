@@ -14,7 +14,7 @@ from optimist.actors.proposer.base import Proposer
 from optimist.actors.proposer.factory import make_proposer
 from optimist.messages.base import column, ints, size
 from optimist.messages.control import Resync
-from optimist.messages.drafting import Drafts
+from optimist.messages.drafting import Drafts, Rehearsed
 from optimist.messages.errors import ConfigError
 from optimist.transport.base import Ref
 
@@ -32,8 +32,10 @@ Lie = Literal[
     "every-message-twice",
     "late",
     "silent",
+    "self-praise",
 ]
-"""late: each answer comes with that of the next step but one. silent: none ever comes."""
+"""late: each answer comes with that of the next step but one. silent: none ever comes. self-praise: whatever
+would have been drafted would have been right, and more often than there were tokens."""
 
 LIES: tuple[Lie, ...] = get_args(Lie)
 
@@ -54,7 +56,7 @@ class LyingActor(ProposerActor):
         incarnation: int,
         *,
         worker: Ref[Drafts | Resync],
-        scheduler: Ref[Resync],
+        scheduler: Ref[Resync | Rehearsed],
         proposer: Proposer | None = None,
         lie: Lie | None = None,
     ) -> None:
@@ -84,6 +86,13 @@ class LyingActor(ProposerActor):
                 super().answer(drafts)
             case _:
                 super().answer(self._distorted(drafts))
+
+    def report(self, rehearsed: Rehearsed) -> None:
+        if self.lie == "self-praise":
+            praise = column(np.full(size(rehearsed.slots), FAR))
+            names = ("asked", "offered", "drafted", "accepted")
+            rehearsed = msgspec.structs.replace(rehearsed, **dict.fromkeys(names, praise))
+        super().report(rehearsed)
 
     def _distorted(self, drafts: Drafts) -> Drafts:
         slots, generations = ints(drafts.slots), ints(drafts.generations)

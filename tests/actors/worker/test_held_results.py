@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from draft_desk import Bench, told
 
-from optimist.actors.worker.untold import MANY
+from optimist.actors.worker.untold import FEW, MANY
 from optimist.messages.base import ints
 from optimist.messages.errors import MessageError
 from optimist.messages.results import StepResult
@@ -59,12 +59,13 @@ def test_no_more_drafts_are_said_to_be_there_than_were_wanted_behind_an_exact_st
 
 def test_tokens_told_for_want_of_nothing_hold_no_exact_result_back() -> None:
     bench = Bench(exact=True, wanted=(0, 0))
-    for token in range(2 * MANY):
+    steps = FEW + 2 * FEW + MANY
+    for token in range(steps):
         bench.batch([0, 0])
         due = bench.desk.due()
         assert due is not None
         bench.tell(due.batch, [[token], [token]])
-    assert len(told(bench)) == 2 and len(bench.scheduler.messages) == 1 + 2 * MANY
+    assert len(told(bench)) == 3 and len(bench.scheduler.messages) == 1 + steps
     assert bench.desk.late is not None and bench.desk.late.due.silent == 0
 
 

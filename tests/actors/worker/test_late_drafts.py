@@ -10,7 +10,7 @@ from draft_desk import Bench, told
 from optimist.actors.worker.answers_due import SILENT, UNANSWERED
 from optimist.actors.worker.desk import Due
 from optimist.actors.worker.late_drafts import Lack
-from optimist.actors.worker.untold import MANY
+from optimist.actors.worker.untold import FEW, MANY
 from optimist.messages.base import column, ints
 from optimist.messages.results import Capacity
 
@@ -115,28 +115,32 @@ def ahead(bench: Bench, room: list[int]) -> Due:
     return due
 
 
+TOLD = [FEW, 2 * FEW, MANY, MANY]
+"""tokens that are told at once of a request that wants no drafts: first few, then many"""
+
+
 def test_of_a_slot_that_never_wants_any_it_is_told_many_tokens_at_once() -> None:
     bench = Bench()
     due = ahead(bench, [0, 0])
-    for token in range(2 * MANY):
+    for token in range(sum(TOLD)):
         following = ahead(bench, [0, 0])
         bench.tell(due.batch, [[token], [token]])
         due = following
     _, *more = told(bench)
-    assert [ints(message.counts).tolist() for message in more] == [[MANY, MANY]] * 2
+    assert [ints(message.counts).tolist() for message in more] == [[many] * 2 for many in TOLD]
     assert not any(ints(message.wanted).any() for message in more)
-    assert ints(more[1].starts).tolist() == [6 + MANY, 6 + MANY]
+    assert ints(more[1].starts).tolist() == [6 + FEW] * 2
 
 
 def test_a_slot_beside_one_that_always_wants_drafts_is_told_of_too() -> None:
     bench = Bench()
-    for token in range(2 * MANY):
+    for token in range(sum(TOLD)):
         bench.batch([0, 2])
         due = bench.desk.due(give_up=True)
         assert due is not None
         bench.tell(due.batch, [[token], [token]])
     both = [message for message in told(bench)[1:] if ints(message.slots).tolist() == [0, 1]]
-    assert [ints(message.counts).tolist() for message in both] == [[MANY, 1]] * 2
+    assert [ints(message.counts).tolist() for message in both] == [[many, 1] for many in TOLD]
 
 
 def test_a_batch_without_room_goes_to_the_device_before_the_tokens_of_the_step_before_are_known() -> (
