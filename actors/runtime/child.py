@@ -18,6 +18,7 @@ from typing import NoReturn
 import anyio
 from anyio.abc import TaskGroup
 
+from optimist.actors import slices
 from optimist.actors.runtime.death import by_exception
 from optimist.actors.runtime.host import Build, Host, Outside
 from optimist.actors.runtime.lifeline import DUMP_SIGNAL, TO_CHILD, LifeLine, ToChild
@@ -55,6 +56,7 @@ def main(arguments: Sequence[str], begin: Begin) -> NoReturn:
     """Be the child process that `Process` started, with its arguments: cell, life-line, parent."""
     cell, line, parent = arguments
     die_with_parent(int(parent))
+    slices.short()
     allow_open_files()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.register(DUMP_SIGNAL, all_threads=True)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import anyio
 from anyio.abc import TaskGroup
 
+from optimist.actors import slices
 from optimist.actors.base import Actor
 from optimist.actors.config import DRAFT_WAIT, WorkerConfig
 from optimist.actors.worker.base import Executor, Outcome, Prepared, Ticket
@@ -157,7 +158,7 @@ class Worker(Actor[WorkerMessage]):
 
         What needs no device is done here, beside the step before and the one behind.
         """
-        thread = OwnThread(self._step, self._steps.beat, "compute")
+        thread = OwnThread(self._step, self._steps.beat, "compute", slices.usual)
         try:
             async with anyio.create_task_group() as tasks:
                 self._give_to(thread, tasks)

@@ -20,13 +20,18 @@ Made = TypeVar("Made")
 class OwnThread(Generic[Given, Made]):
     """Calls `work` with what is put, in order, one behind the other without a turn of the loop between.
 
-    done: called on the loop when there is something to `take`. To be made on the loop. Whoever made it
-    must `stop` it.
+    done: called on the loop when there is something to `take`. begin: called in the thread, first of all. To be
+    made on the loop. Whoever made it must `stop` it.
     """
 
     def __init__(
-        self, work: Callable[[Given], Made], done: Callable[[], object], name: str
+        self,
+        work: Callable[[Given], Made],
+        done: Callable[[], object],
+        name: str,
+        begin: Callable[[], object] = lambda: None,
     ) -> None:
+        self._begin = begin
         self._work = work
         self._done = done
         self._call = from_threads()
@@ -56,6 +61,7 @@ class OwnThread(Generic[Given, Made]):
             await anyio.to_thread.run_sync(self._thread.join)
 
     def _serve(self) -> None:
+        self._begin()
         while (given := self._given.get()) is not None and not self._stopped:
             try:
                 self._made.append(self._work(given))

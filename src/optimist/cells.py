@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 import anyio.from_thread
 import anyio.to_thread
 
+from optimist.actors import slices
 from optimist.actors.config import EngineConfig, WorkerConfig
 from optimist.actors.contract import worker_config
 from optimist.actors.runtime.placement import has_proposer, together
@@ -206,6 +207,8 @@ class _Loading:
     def _load(self) -> Executor:
         from optimist.actors.worker.contract import check_executor, check_operators
 
+        # Threads that compute begin here, and are not those whose turns are to be short.
+        slices.usual()
         worker = worker_config(self._config)
         kind = executor_class(worker)
         check_executor(self._config, kind)
