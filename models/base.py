@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.models.config import ModelConfig
+from optimist.models.stored_file import StoredFile
 
 CHUNK = 1 << 18
 """weights handed out at a time by `chunks`: small enough to stay in a core's cache"""
@@ -61,6 +62,10 @@ class WeightSource(ABC):
     @abstractmethod
     def matrix(self, name: str) -> StoredMatrix:
         """The bytes of a matrix, for those who know the types: quantised blocks as they are."""
+
+    @abstractmethod
+    def files(self) -> tuple[StoredFile, ...]:
+        """The files that hold the weights, always in the same order; gone when the source is closed."""
 
     @abstractmethod
     def close(self) -> None:

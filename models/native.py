@@ -108,7 +108,7 @@ def load_device(
     """
     formats = Formats(source, quant)
     device = NativeDevice(shape_of(source.config, sizes), isa)
-    kept = PackedCache(cache, source.path, formats.quant) if cache else None
+    kept = PackedCache(cache, source, formats.quant) if cache else None
     try:
         _Loading(source, formats, device, progress or (lambda what, done, total: None)).run(kept)
     except BaseException:

@@ -14,6 +14,7 @@ from optimist.messages.errors import ModelError
 from optimist.models.gguf.layout import LAYOUTS, BlockLayout, type_name
 from optimist.models.gguf.metadata import Metadata
 from optimist.models.gguf.reader import HeaderReader, Value
+from optimist.models.stored_file import StoredFile
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -49,13 +50,13 @@ class GgufFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._map = _mapped(path)
+        self.stored = _mapped(path)
         try:
-            self.metadata, self.tensors = _header(path, self._map)
+            self.metadata, self.tensors = _header(path, self.stored.data)
         except BaseException:
-            self._map.close()
+            self.stored.data.close()
             raise
-        self._bytes = np.frombuffer(self._map, np.uint8)
+        self._bytes = np.frombuffer(self.stored.data, np.uint8)
 
     def raw(self, entry: TensorEntry) -> NDArray[np.uint8]:
         """The stored bytes of a tensor, read-only, [rows, bytes of a row]. A view of the file."""
@@ -65,24 +66,23 @@ class GgufFile:
     def close(self) -> None:
         """Unmap the file. Nothing that `raw` gave out may be in use any more."""
         self._bytes = np.empty(0, np.uint8)
-        self._map.close()
+        self.stored.data.close()
 
 
 def read_metadata(path: Path) -> Metadata:
     """Only the metadata of a GGUF file, checked as on opening it."""
-    data = _mapped(path)
-    with data:
+    with _mapped(path).data as data:
         return _header(path, data)[0]
 
 
-def _mapped(path: Path) -> mmap.mmap:
+def _mapped(path: Path) -> StoredFile:
     with path.open("rb") as file:
         magic = file.read(4)
         if magic != MAGIC:
             raise ModelError(
                 f"{path}: expected a GGUF file, which begins with {MAGIC!r}; got {magic!r}"
             )
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return StoredFile.of(path, file)
 
 
 def _header(path: Path, data: mmap.mmap) -> tuple[Metadata, dict[str, TensorEntry]]:

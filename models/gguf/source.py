@@ -14,6 +14,7 @@ from optimist.models.gguf.blocks import dequantise
 from optimist.models.gguf.config import gguf_config
 from optimist.models.gguf.file import GgufFile, TensorEntry
 from optimist.models.matching import match_tensors
+from optimist.models.stored_file import StoredFile
 
 ROPE_FACTORS = "rope_freqs.weight"
 
@@ -76,6 +77,9 @@ class GgufSource(WeightSource):
         return StoredMatrix(
             self.stored_type(name), self._file.raw(self._entries[name]), self._order(name)
         )
+
+    def files(self) -> tuple[StoredFile, ...]:
+        return (self._file.stored,)
 
     def close(self) -> None:
         self._file.close()

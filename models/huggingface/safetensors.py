@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.messages.errors import ModelError
+from optimist.models.stored_file import StoredFile
 
 MAX_HEADER = 100_000_000
 ITEM_SIZES = {"F32": 4, "F16": 2, "BF16": 2}
@@ -38,13 +39,13 @@ class SafetensorsFile:
         self.path = path
         size = _size(path)
         with path.open("rb") as file:
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            self.stored = StoredFile.of(path, file)
         try:
-            self.tensors = _tensors(path, self._map, size)
+            self.tensors = _tensors(path, self.stored.data, size)
         except BaseException:
-            self._map.close()
+            self.stored.data.close()
             raise
-        self._bytes = np.frombuffer(self._map, np.uint8)
+        self._bytes = np.frombuffer(self.stored.data, np.uint8)
 
     def raw(self, tensor: StoredTensor) -> NDArray[np.uint8]:
         """The stored bytes, read-only, [rows, bytes of a row]. A view of the file."""
@@ -54,7 +55,7 @@ class SafetensorsFile:
     def close(self) -> None:
         """Unmap the file. Nothing that `raw` gave out may be in use any more."""
         self._bytes = np.empty(0, np.uint8)
-        self._map.close()
+        self.stored.data.close()
 
 
 def widen(dtype: str, raw: NDArray[np.uint8], out: NDArray[np.float32]) -> None:

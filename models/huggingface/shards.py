@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from optimist.messages.errors import ModelError
 from optimist.models.huggingface.json_file import JsonFile, read_json
 from optimist.models.huggingface.safetensors import SafetensorsFile, StoredTensor
+from optimist.models.stored_file import StoredFile
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -25,10 +26,12 @@ class Shards:
 
     def __init__(self, folder: Path) -> None:
         self._files: dict[str, SafetensorsFile] = {}
+        self._stored: list[StoredFile] = []
         with ExitStack() as stack:
             for path in _paths(folder):
                 file = SafetensorsFile(path)
                 stack.callback(file.close)
+                self._stored.append(file.stored)
                 for name in file.tensors:
                     if (other := self._files.get(name)) is not None:
                         raise ModelError(f"{path}: tensor {name}: also in {other.path}")
@@ -45,6 +48,10 @@ class Shards:
     def raw(self, name: str) -> NDArray[np.uint8]:
         """The stored bytes of a tensor, read-only, [rows, bytes of a row]."""
         return self._files[name].raw(self[name])
+
+    def files(self) -> tuple[StoredFile, ...]:
+        """Each file once, by its name."""
+        return tuple(self._stored)
 
     def close(self) -> None:
         self._close()

@@ -13,6 +13,7 @@ from optimist.models.huggingface.config import huggingface_config
 from optimist.models.huggingface.safetensors import widen
 from optimist.models.huggingface.shards import Shards
 from optimist.models.matching import match_tensors
+from optimist.models.stored_file import StoredFile
 
 HEAD = "lm_head.weight"
 EMBED = "model.embed_tokens.weight"
@@ -69,6 +70,9 @@ class HuggingFaceSource(WeightSource):
 
     def matrix(self, name: str) -> StoredMatrix:
         return StoredMatrix(self.stored_type(name), self._shards.raw(huggingface_name(name)), None)
+
+    def files(self) -> tuple[StoredFile, ...]:
+        return self._shards.files()
 
     def close(self) -> None:
         self._shards.close()

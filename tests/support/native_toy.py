@@ -22,6 +22,7 @@ from optimist.models.base import StoredMatrix, WeightSource, expected_shapes
 from optimist.models.config import ModelConfig
 from optimist.models.llama import Llama
 from optimist.models.native import Sizes, load_device
+from optimist.models.stored_file import StoredFile
 
 BLOCK = 16
 
@@ -56,6 +57,9 @@ class ArraySource(WeightSource):
 
     def matrix(self, name: str) -> StoredMatrix:
         return StoredMatrix("F32", self._weights[name].view(np.uint8), None)
+
+    def files(self) -> tuple[StoredFile, ...]:
+        return ()
 
     def close(self) -> None:
         pass
