@@ -160,7 +160,7 @@ class PackedCache:
         """A file of its own beside the place, locked, which says that its writer lives, and its name."""
         while True:
             handle, name = tempfile.mkstemp(".tmp", self.path.name + ".", self.path.parent)
-            file = open(handle, "w+b")
+            file = os.fdopen(handle, "w+b")
             try:
                 fcntl.flock(file, fcntl.LOCK_EX)
                 if os.fstat(handle).st_nlink:
@@ -191,7 +191,7 @@ def _opened(path: Path) -> BinaryIO:
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError("expected a regular file")
-    return open(handle, "rb")
+    return os.fdopen(handle, "rb")
 
 
 class _Span(NamedTuple):
