@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import ClassVar
 
+from anyio.lowlevel import checkpoint_if_cancelled
+
 from optimist.actors.base import Actor
 from optimist.actors.config import GatewayConfig
 from optimist.actors.gateway.arrivals import Arrivals
@@ -132,6 +134,8 @@ class Gateway(Actor[GatewayInbox]):
 
     async def submit(self, generate: Generate) -> Stream:
         """The same as `open`, but renders a chat and tokenises a long text off the loop."""
+        # Here and below: who is cancelled hears of that, not of an end for the same reason.
+        await checkpoint_if_cancelled()
         self._check(generate)
         received = self._clock()
         self._preparing += generate.params.n
@@ -139,6 +143,7 @@ class Gateway(Actor[GatewayInbox]):
             prompt_ids = await self._intake.encode_aside(generate)
         finally:
             self._preparing -= generate.params.n
+        await checkpoint_if_cancelled()
         self._check_accepting()
         return self._start(generate, prompt_ids, received)
 

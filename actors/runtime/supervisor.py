@@ -10,6 +10,7 @@ from itertools import count
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from optimist.actors.runtime.children import Child
 from optimist.actors.runtime.death import Death, broken, by_exception, start_error
@@ -71,6 +72,8 @@ class Supervisor:
         for branch in self._tree.branches:
             await self._launch(branch.name)
         await self._settled.wait()
+        # Who is cancelled hears of that, and not of lives that end for the same reason.
+        await checkpoint_if_cancelled()
         for life in self._lives.values():
             if life.ended.is_set():
                 death = life.death or Death(life.child.name, "it ended without being asked to")

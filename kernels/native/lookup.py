@@ -58,13 +58,15 @@ class NativeLookup:
         """Requests went on, in slots [S] with counts [S] of token_ids [sum], and want at most `most` drafts, [S].
 
         Returns how many drafts each gets, [S] int32, and which, [sum] int32. Raises LookupFailed, with some
-        rows told and others not, for a slot that is not open.
+        rows told and others not, for a slot that is not open, ValueError for arrays that do not fit together.
         """
+        _check_shapes(token_ids, slots, counts, most)
         rows, tokens, room = len(slots), len(token_ids), int(most.sum())
         if rows > self._columns.shape[1] or tokens > len(self._ids) or room > len(self._found):
             self._room(2 * rows, max(2 * tokens, len(self._ids)), 2 * room)
         columns = self._columns
         columns[0, :rows], columns[1, :rows], columns[2, :rows] = slots, counts, most
+        _check_counts(columns[1:3, :rows], tokens)
         self._ids[:tokens] = token_ids
         drafts = self._step(self._handle, rows, *self._addresses)
         self._check(drafts, "step")
@@ -76,13 +78,15 @@ class NativeLookup:
         """Requests went on as in `step`, and want no drafts. What would at most `most` each time have been worth?
 
         Returns how often they would have been asked for, how often there were some, drafts up to the first
-        wrong one, and right ones: [4, S] int32. Raises LookupFailed as `step` does.
+        wrong one, and right ones: [4, S] int32. Raises what `step` does.
         """
+        _check_shapes(token_ids, slots, counts)
         rows, tokens = len(slots), len(token_ids)
         if rows > self._columns.shape[1] or tokens > len(self._ids):
             self._room(2 * rows, 2 * tokens, len(self._found))
         columns = self._columns
         columns[0, :rows], columns[1, :rows] = slots, counts
+        _check_counts(columns[1:2, :rows], tokens)
         self._ids[:tokens] = token_ids
         at, of, _, ids, _, _ = self._addresses
         room = columns.shape[1]
@@ -104,6 +108,27 @@ class NativeLookup:
     def _check(self, result: int, method: str) -> None:
         if result < 0:
             raise LookupFailed(f"lookup.{method}: a slot is not open, or memory does not suffice")
+
+
+def _check_shapes(token_ids: NDArray[Any], *columns: NDArray[Any]) -> None:
+    """Raise ValueError unless these are whole numbers, the columns of one length."""
+    expected = columns[0].shape
+    if token_ids.ndim != 1 or any(column.shape != expected for column in columns):
+        shapes = [column.shape for column in columns]
+        raise ValueError(
+            f"lookup: expected [S] each and ids [sum], got {shapes}, {token_ids.shape}"
+        )
+    for given in (token_ids, *columns):
+        if given.dtype.kind != "i":
+            raise ValueError(f"lookup: expected whole numbers, got {given.dtype}")
+
+
+def _check_counts(counts: Ints, tokens: int) -> None:
+    """Raise ValueError where the library would read or write beside the arrays. counts: [1 or 2, S]."""
+    if counts.size and int(counts.min()) < 0:
+        raise ValueError(f"lookup: expected counts >= 0, got {counts.tolist()}")
+    if (told := int(counts[0].sum())) != tokens:
+        raise ValueError(f"lookup: expected {told} token ids, as many as are counted, got {tokens}")
 
 
 def ngram_lookup(shortest: int, longest: int) -> NativeLookup:

@@ -9,6 +9,8 @@ from types import TracebackType
 from typing import Self, Unpack
 from uuid import uuid4
 
+from anyio.lowlevel import checkpoint_if_cancelled
+
 from optimist.actors.gateway.chunks import Completion
 from optimist.asking import Options, Prompt, ask
 from optimist.connection import Connection
@@ -104,28 +106,30 @@ class Client:
 
     async def hello(self) -> ServerHello:
         """What the gateway says of itself: model, context, vocabulary, versions."""
-        return await self._connected().hello(self._timeout)
+        return await (await self._connected()).hello(self._timeout)
 
     async def stats(self) -> Stats:
         """How busy the engine is."""
-        connection = self._connected()
+        connection = await self._connected()
         await connection.hello(self._timeout)
         return await connection.stats()
 
     async def ping(self) -> float:
         """Seconds until the gateway answered."""
-        connection = self._connected()
+        connection = await self._connected()
         await connection.hello(self._timeout)
         begin = time.perf_counter()
         await connection.ping()
         return time.perf_counter() - begin
 
     async def _submit(self, generate: Generate) -> RemoteStream:
-        connection = self._connected()
+        connection = await self._connected()
         await connection.hello(self._timeout)
-        return connection.open(generate)
+        return await connection.open(generate)
 
-    def _connected(self) -> Connection:
+    async def _connected(self) -> Connection:
+        # Who is cancelled hears of that, and not of a client that is closed for the same reason.
+        await checkpoint_if_cancelled()
         if self._connection is None:
             if self._closed:
                 raise EngineClosed("the client was closed; start it again to use it")

@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any, get_args
 
 import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from optimist.away import Away
 from optimist.background import Background, Loop
@@ -77,6 +78,8 @@ class Waiting:
         """The answer, or raise the problem."""
         await self._event.wait()
         if self.problem is not None:
+            # Who is cancelled hears of that, and not of a connection that ends for the same reason.
+            await checkpoint_if_cancelled()
             raise self.problem
         return self.answer
 
@@ -117,15 +120,16 @@ class Connection:
 
     async def hello(self, timeout: float) -> ServerHello:
         """What the gateway said of itself. Raises what it refused, EngineEnded when nobody answers."""
-        self.check()
+        await self.ready()
         with anyio.move_on_after(timeout):
             hello: ServerHello = await self._hello.get()
             return hello
+        await checkpoint_if_cancelled()
         raise EngineEnded(f"{self._endpoint}: expected a hello within {timeout:g} s, got none")
 
-    def open(self, generate: Generate) -> RemoteStream:
+    async def open(self, generate: Generate) -> RemoteStream:
         """Begin a request; the gateway must have said hello. Raises InvalidRequest when it is too long."""
-        self.check()
+        await self.ready()
         if (size := len(encode(generate))) > MAX_CLIENT_BYTES:
             raise InvalidRequest(f"request: expected at most {MAX_CLIENT_BYTES} bytes, got {size}")
         generate = self._away.resumable(generate)
@@ -136,7 +140,7 @@ class Connection:
 
     async def ping(self) -> None:
         """Return when the gateway has answered."""
-        self.check()
+        await self.ready()
         nonce = next(self._numbers)
         waiting = self._pings[nonce] = Waiting()
         self._post(Ping(nonce=nonce))
@@ -147,7 +151,7 @@ class Connection:
 
     async def stats(self) -> Stats:
         """How busy the engine is."""
-        self.check()
+        await self.ready()
         waiting = Waiting()
         self._stats.append(waiting)
         self._post(StatsRequest())
@@ -166,6 +170,11 @@ class Connection:
     def abandon(self) -> None:
         """Disconnect although nobody waits for it. From any thread."""
         self._background.loop.soon(self._background.cancel)
+
+    async def ready(self) -> None:
+        """The same as check, for one who may have been cancelled and hears of that first."""
+        await checkpoint_if_cancelled()
+        self.check()
 
     def check(self) -> None:
         """Raise unless it can be used, here and now."""

@@ -9,6 +9,8 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from anyio.lowlevel import checkpoint_if_cancelled
+
 from optimist.actors.config import EngineConfig, Placement
 from optimist.actors.gateway.actor import Gateway
 from optimist.actors.gateway.chunks import Completion
@@ -113,6 +115,8 @@ class Engine:
 
     async def submit(self, generate: Generate) -> Stream:
         """Begin a request that is already a message; see Stream. For servers and front ends."""
+        # Who is cancelled hears of that, and not of an engine that ends for the same reason.
+        await checkpoint_if_cancelled()
         return await self.gateway.submit(generate)
 
     @property

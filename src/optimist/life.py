@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from optimist.actors.gateway.actor import Gateway
 from optimist.background import Background, Loop
@@ -46,7 +47,10 @@ class Life:
                 await self._background.wait()
             raise
         if self._gateway is None:
-            raise self._background.error or EngineEnded("the engine ended while it started")
+            await checkpoint_if_cancelled()
+            if isinstance(error := self._background.error, Exception):
+                raise error
+            raise EngineEnded(f"the engine ended while it started{self._cause()}")
 
     def gateway(self) -> Gateway:
         """The gateway, from the loop that it runs on. Raises EngineBroken, EngineEnded or WrongOwner."""

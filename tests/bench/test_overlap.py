@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from optimist.actors.gateway.chunks import Completion
+from optimist.bench import speculation
 from optimist.bench.overlap import SlowEngine, steady
 from optimist.bench.slow_planning import DELAY_S
 from optimist.bench.speculation import TASKS, Task, chosen, compare
@@ -36,24 +39,41 @@ async def test_a_delay_of_plans_is_waited_for_where_the_next_is_made_behind_the_
 
 
 async def test_steps_are_ahead_where_the_device_takes_longer_than_the_plan() -> None:
+    # So much longer that a busy machine has planned in time, too.
     made = await steady(
-        engine(SlowEngine, sleep_ms=12.0, placement="processes", depth=2), requests=4, steps=STEPS
+        engine(SlowEngine, sleep_ms=50.0, placement="processes", depth=2), requests=4, steps=20
     )
-    assert made.step_us / made.steps >= 12_000
+    assert made.step_us / made.steps >= 50_000
     assert made.steps_ahead > made.steps // 2
 
 
-async def test_pairs_are_compared_by_their_ratios() -> None:
-    params = SamplingParams(max_tokens=8, temperature=0)
+async def test_pairs_are_compared_by_their_ratios(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock of the test's: an answer takes a second, with drafts 1, then 2, then 4."""
+    now = 0.0
+
+    def taking(*seconds: float) -> type[Engine]:
+        costs = iter(seconds)
+
+        class Timed(Engine):
+            async def complete(self, *asked: Any, **options: Any) -> Completion:
+                nonlocal now
+                now += next(costs)
+                return await super().complete(*asked, **options)
+
+        return Timed
+
+    monkeypatch.setattr(speculation, "time", SimpleNamespace(perf_counter=lambda: now))
+    params = SamplingParams(max_tokens=8, temperature=0, ignore_eos=True)
     chats = [[{"role": "user", "content": text}] for text in "abc"]
+    slower = taking(*[1.0] * 3, *[2.0] * 3, *[4.0] * 3)
     async with (
-        engine(placement="inline") as plain,
-        engine(placement="inline", sleep_ms=5.0, proposer="ngram") as slow,
+        engine(taking(*[1.0] * 9), placement="inline") as plain,
+        engine(slower, placement="inline", proposer="ngram") as drafting,
     ):
-        made = await compare(plain, slow, Task(chats, params, at_once=2), pairs=2)
-    low, high = made["ratio_range"]
-    assert 0 < low <= made["ratio_quartiles"][0] <= made["ratio"] <= made["ratio_quartiles"][1]
-    assert made["ratio"] <= high < 1
+        made = await compare(plain, drafting, Task(chats, params, at_once=2), pairs=2)
+    assert made["ratio_range"] == [0.25, 0.5]
+    assert made["ratio_quartiles"] == [0.3125, 0.4375] and made["ratio"] == 0.375
+    assert (made["tokens_per_s"], made["tokens_per_s_drafting"]) == (8.0, 4.0)
     assert made["accepted"] <= made["drafted"]
 
 

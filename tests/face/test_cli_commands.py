@@ -90,6 +90,15 @@ def test_a_refused_request_is_one_line_and_a_status(capsys: pytest.CaptureFixtur
     assert said.err == "optimist: --prompt-ids[0]: expected a token id in [0, 272), got 999\n"
 
 
+def test_an_option_of_a_proposer_is_named_as_it_is_written(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = ("--proposer", "ngram", "--proposer-option", "ngram_max=1")
+    assert main(["generate", "x", *given]) == 2
+    said = "--proposer-option ngram_max=: expected at least ngram_min, which is 2, got 1"
+    assert capsys.readouterr().err == f"optimist: {said}\n"
+
+
 @pytest.mark.parametrize(("requests", "size", "output"), [(3, 6, 4), (1, 9, 2)])
 def test_bench_offline_counts_what_it_was_asked_for(
     capsys: pytest.CaptureFixture[str], requests: int, size: int, output: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 from house import EVERYWHERE, ROOT, files, name, table
@@ -32,6 +33,7 @@ def _limit(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return KERNEL_LINES if kernel else FUNCTION_LINES
 
 
+@cache
 def _sizes() -> dict[str, tuple[int, int]]:
     """Of each file and function, its lines and its limit."""
     sizes: dict[str, tuple[int, int]] = {}

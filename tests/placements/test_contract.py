@@ -63,7 +63,6 @@ async def test_clashing_options_are_refused_before_anything_starts() -> None:
         await starts(made)
 
 
-@pytest.mark.parametrize("placement", ["inline", "embedded"])
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -81,13 +80,19 @@ async def test_clashing_options_are_refused_before_anything_starts() -> None:
     ],
 )
 async def test_a_wrong_option_of_a_proposer_is_refused(
-    placement: Placement, options: dict[str, Any], message: str
+    options: dict[str, Any], message: str
 ) -> None:
-    made = drafting(config(placement, executor="exact_stage:Loads"), **options)
+    made = drafting(config("inline", executor="exact_stage:Loads"), **options)
     loaded = Loads.loaded
     with pytest.raises(ConfigError, match=message):
         await starts(made)
     assert Loads.loaded == loaded
+
+
+async def test_a_proposer_that_is_not_there_is_refused_by_a_process_too() -> None:
+    made = drafting(config("embedded", executor="exact_stage:Loads"), proposer="nosuch:Class")
+    with pytest.raises(ConfigError, match="proposer: cannot import 'nosuch:Class'"):
+        await starts(made)
 
 
 @pytest.mark.parametrize(("given", "longest"), [(None, 512), (100, 100)])

@@ -40,7 +40,7 @@ async def test_many_cycles_leave_no_descriptor_and_no_thread(
     placement: Placement, anyio_backend: tuple[str, dict[str, bool]]
 ) -> None:
     plain = anyio_backend == ("asyncio", {"use_uvloop": False})
-    cycles = (10 if placement == "processes" else 20) if plain else 3
+    cycles = (10 if placement == "inline" else 5) if plain else 2
 
     async def cycle() -> None:
         async with bring_up(config(placement), ByteTokenizer(272)) as troupe:

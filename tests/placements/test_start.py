@@ -63,10 +63,18 @@ async def test_a_device_that_never_answers_fails_the_start_in_time(placement: Pl
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
+async def test_an_executor_that_is_not_there_is_refused_in_every_placement(
+    placement: Placement,
+) -> None:
+    with pytest.raises(
+        ConfigError, match=r"worker\.executor: cannot import 'integer_stage:Nothing'"
+    ):
+        await fails_to_start(config(placement, executor="integer_stage:Nothing"))
+
+
 @pytest.mark.parametrize(
     ("executor", "message"),
     [
-        ("integer_stage:Nothing", "worker.executor: cannot import 'integer_stage:Nothing'"),
         ("nothing_at_all:Executor", "cannot import 'nothing_at_all:Executor'"),
         (
             "integer_stage:ASKED",
@@ -75,11 +83,9 @@ async def test_a_device_that_never_answers_fails_the_start_in_time(placement: Pl
         ("torch.nn", "expected auto, native, torch, triton or module:Class, got 'torch.nn'"),
     ],
 )
-async def test_an_unknown_executor_is_refused(
-    placement: Placement, executor: str, message: str
-) -> None:
+async def test_what_is_no_executor_is_refused(executor: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        await fails_to_start(config(placement, executor=executor))
+        await fails_to_start(config("inline", executor=executor))
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)

@@ -246,6 +246,10 @@ def by_option(message: str, command: str) -> str:
     for option in options_of(command) if colon else ():
         if any(f".{target}".endswith(f".{name}") for target in option.targets):
             return f"{option.flag}{bracket}{at}: {reason}"
+    from optimist.actors.proposer.options import OWN_OPTIONS
+
+    if colon and any(name in names for names in OWN_OPTIONS.values()):
+        return f"--proposer-option {name}=: {reason}"
     return message
 
 

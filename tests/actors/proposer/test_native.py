@@ -14,7 +14,7 @@ from optimist.actors.proposer.base import Ids, Proposer, StepProposer, StepRows
 from optimist.actors.proposer.native import NativeNgram, NativeSuffix
 from optimist.actors.proposer.ngram import NgramProposer
 from optimist.actors.proposer.suffix import MOST_SALTS, SuffixProposer
-from optimist.kernels.native.lookup import LookupFailed
+from optimist.kernels.native.lookup import LookupFailed, ngram_lookup
 from optimist.messages.errors import ConfigError
 
 SLOTS, STEPS = 5, 60
@@ -141,6 +141,39 @@ def test_a_slot_that_is_not_open_is_refused(kind: type[StepProposer]) -> None:
     made.close(0, 1)
     with pytest.raises(LookupFailed, match=r"lookup\.step: a slot is not open"):
         made.propose(0, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("slots", "counts", "most", "token_ids", "said"),
+    [
+        ([0, 1], [1, 1], [1], [3, 4], r"expected \[S\] each and ids \[sum\]"),
+        ([0, 1], [2], [1, 1], [3, 4], r"expected \[S\] each and ids \[sum\]"),
+        ([0, 1], [1, 1], [1, 1], [[3, 4]], r"expected \[S\] each and ids \[sum\]"),
+        ([0, 1], [1, 2], [1, 1], [3, 4], "expected 3 token ids, as many as are counted, got 2"),
+        ([0, 1], [-1, 3], [1, 1], [3, 4], "expected counts >= 0"),
+        ([0, 1], [1, 1], [2, -1], [3, 4], "expected counts >= 0"),
+        ([0, 1], [1, 1], [0.5, 1], [3, 4], "expected whole numbers, got float64"),
+        ([0, 1], [1, 1], [1, 1], [3.0, 4], "expected whole numbers, got float64"),
+    ],
+)
+def test_arrays_that_do_not_fit_together_are_refused(
+    slots: list[int], counts: list[int], most: list[float], token_ids: list[Any], said: str
+) -> None:
+    lookup = ngram_lookup(1, 2)
+    for slot in (0, 1):
+        lookup.open(slot, ids(1, 2))
+    with pytest.raises(ValueError, match=said):
+        lookup.step(*map(np.array, (slots, counts, most, token_ids)))
+    assert lookup.step(*map(np.array, ([0], [1], [1], [1])))[1].tolist() == [2]
+
+
+@pytest.mark.parametrize("counts", [[1], [1, 2], [-1, 3], [1.0, 1.0]])
+def test_arrays_that_do_not_fit_together_are_not_rehearsed(counts: list[float]) -> None:
+    lookup = ngram_lookup(1, 2)
+    for slot in (0, 1):
+        lookup.open(slot, ids(1, 2))
+    with pytest.raises(ValueError, match="lookup: expected"):
+        lookup.rehearse(ids(0, 1), np.array(counts), 2, ids(3, 4))
 
 
 @pytest.mark.parametrize(

@@ -137,24 +137,24 @@ async def test_aborted_while_it_sleeps_for_ever_it_says_where_it_was() -> None:
 
 
 async def test_a_frozen_child_is_killed_after_the_hang_timeout_and_says_where() -> None:
-    async with ready_life(hang_timeout=2.0) as one:
+    async with ready_life(hang_timeout=1.0) as one:
         one.tell("freeze")
         text = await one.dies()
-        assert "gave no sign of life for 2 s" in text
+        assert "gave no sign of life for 1 s" in text
         assert "in freeze" in text
 
 
 async def test_a_stopped_child_is_killed_after_the_hang_timeout() -> None:
-    async with ready_life(hang_timeout=2.0) as one:
+    async with ready_life(hang_timeout=1.0) as one:
         assert one.child.pid is not None
         os.kill(one.child.pid, signal.SIGSTOP)
-        assert "gave no sign of life for 2 s" in await one.dies()
+        assert "gave no sign of life for 1 s" in await one.dies()
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_child_that_beats_outlives_the_hang_timeout() -> None:
-    async with ready_life(hang_timeout=2.0) as one:
-        with anyio.move_on_after(2.5):
+    async with ready_life(hang_timeout=1.0) as one:
+        with anyio.move_on_after(1.5):
             await one.ended.wait()
         assert not one.ended.is_set()
 
@@ -186,7 +186,7 @@ async def test_cancelled_while_it_starts_nothing_is_left() -> None:
     assert pid is not None and gone(pid)
 
 
-async def test_five_lives_leave_no_descriptor() -> None:
+async def test_three_lives_leave_no_descriptor() -> None:
     async def one_life() -> None:
         async with ready_life() as one:
             one.child.ask_to_stop()
@@ -195,6 +195,6 @@ async def test_five_lives_leave_no_descriptor() -> None:
 
     await one_life()
     before = len(os.listdir("/proc/self/fd"))
-    for _ in range(5):
+    for _ in range(3):
         await one_life()
     assert len(os.listdir("/proc/self/fd")) == before

@@ -61,6 +61,18 @@ async def test_a_start_that_is_cancelled_can_be_stopped() -> None:
     assert stage.log[-2:] == ["ask worker", "end worker"]
 
 
+async def test_a_start_that_is_cancelled_when_a_life_ends_is_cancelled() -> None:
+    stage = Stage()
+    stage["worker"].starts_well = False
+    async with stage.supervisor() as supervisor, anyio.create_task_group() as group:
+        group.start_soon(supervisor.start)
+        await settled()
+        # Both at one moment, as when a life ends of the same cancellation.
+        supervisor._lives["worker"].ended.set()  # noqa: SLF001
+        supervisor._look()  # noqa: SLF001
+        group.cancel_scope.cancel()
+
+
 async def test_the_start_waits_for_the_last_one_although_the_first_was_ready_before_it_began() -> (
     None
 ):
