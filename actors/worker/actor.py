@@ -117,7 +117,9 @@ class Worker(Actor[WorkerMessage]):
 
     def submit(self, due: Due) -> Running:
         """Enqueue a batch on the device. Raises what the executor raises."""
-        return Running(due.batch, self._executor.prepare(due.batch, due.drafts)())
+        running = Running(due.batch, self._executor.prepare(due.batch, due.drafts)())
+        self.desk.went()
+        return running
 
     async def run(self, inbox: Inbox[WorkerMessage]) -> None:
         """Listen on the loop, compute in a thread, and close the executor when the inbox ends.
@@ -188,6 +190,7 @@ class Worker(Actor[WorkerMessage]):
     async def _give(self, thread: OwnThread[Ready, Any]) -> None:
         while True:
             thread.put(self._ready(await self._due()))
+            self.desk.went()
 
     def _ready(self, due: Due) -> Ready:
         return Ready(due.batch, self._executor.prepare(due.batch, due.drafts))
@@ -291,9 +294,7 @@ class Done(NamedTuple):
 
 def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The exception inside, where there is one: a fault should be named by its cause."""
-    while isinstance(group, BaseExceptionGroup) and len(group.exceptions) == 1:
-        inner = group.exceptions[0]
-        if not isinstance(inner, BaseExceptionGroup):
-            return inner
-        group = inner
-    return group
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup) and len(found.exceptions) == 1:
+        found = found.exceptions[0]
+    return found

@@ -32,6 +32,9 @@ class Desk:
     An OptimisticBatch waits for the drafts that it has room for. The result of an ExactBatch waits for
     the drafts that this says are wanted behind it, and says how many there are; so the next one asks for
     no more. Whoever has waited long enough gives up, and goes on with what is there.
+
+    While an OptimisticBatch waits, so does the result of the step before it: drafts come first, and what the
+    scheduler does with a result, perhaps on the same loop, is done while the device computes.
     """
 
     def __init__(
@@ -49,6 +52,8 @@ class Desk:
         self._proposer = proposer
         self._batches: deque[Batch] = deque()
         self._held: deque[StepResult] = deque()
+        self._later: deque[StepResult] = deque()
+        """results that are sent when the next batch is the device's"""
 
     @property
     def waiting(self) -> bool:
@@ -90,6 +95,11 @@ class Desk:
         batch = self._batches.popleft()
         return Due(batch, self.late.bind(batch) if self.late is not None else None)
 
+    def went(self) -> None:
+        """The batch that was due is the device's now: send the results that were kept until then."""
+        while self._later:
+            self._scheduler.send(self._later.popleft())
+
     def tell(self, batch: Batch, outcome: Outcome, times: Times) -> None:
         """The tokens of a step are readable: say so to the proposer, and to the scheduler or later."""
         result = step_result(self._incarnation, batch, outcome, times)
@@ -101,6 +111,8 @@ class Desk:
         if isinstance(batch, ExactBatch):
             self._held.append(result)
             self.report()
+        elif self._later or self.lacks() is Lack.DRAFTS:
+            self._later.append(result)
         else:
             self._scheduler.send(result)
 

@@ -130,7 +130,6 @@ async def test_a_batch_that_is_there_runs_when_its_drafts_come(late: bool) -> No
         tasks.start_soon(harness.worker.run, harness.inbox)
         harness.prompt()
         harness.decode(1, 8)
-        await harness.next(harness.scheduler, StepResult)
         told = await harness.next(harness.proposer, Accepted)
         assert (told.after_step, ints(told.wanted).tolist()) == (0, [3])
         assert harness.counting.ran == [0]
@@ -141,7 +140,9 @@ async def test_a_batch_that_is_there_runs_when_its_drafts_come(late: bool) -> No
                 counts=column([2]), token_ids=column([5, 6]),
             )
         )  # fmt: skip
+        first = await harness.next(harness.scheduler, StepResult)
         result = await harness.next(harness.scheduler, StepResult)
+        assert (first.step, result.step) == (0, 1)
         assert harness.counting.ran == [0, 2] and ints(result.drafts_run).tolist() == [2]
         assert result.drafts_us >= 1e6 * LOOKUP
         harness.inbox.close()

@@ -1,4 +1,5 @@
-"""Results of exact steps, which wait for the drafts that are wanted behind them, and for no others."""
+"""Results of exact steps, which wait for the drafts that are wanted behind them, and for no others; and of
+steps behind which a batch waits for drafts."""
 
 from __future__ import annotations
 
@@ -75,3 +76,31 @@ def test_an_exact_batch_that_counts_on_more_drafts_than_there_are_is_refused() -
     bench.batch([0, 1])
     with pytest.raises(MessageError, match="expected at most 0 in slot 1, got 1"):
         bench.desk.due()
+
+
+def test_the_result_behind_which_a_batch_waits_for_drafts_is_sent_when_that_goes_to_the_device() -> (
+    None
+):
+    bench = Bench()
+    bench.batch([0, 0])
+    first = bench.desk.due()
+    bench.batch([3, 3])
+    assert first is not None and [one.step for one in bench.scheduler.messages] == [0]
+    bench.tell(first.batch, [[51], [61]])
+    assert bench.desk.due() is None and len(bench.scheduler.messages) == 1
+    bench.drafts(1, {0: [7]})
+    assert bench.bound() == ([1, 0], [7]) and len(bench.scheduler.messages) == 1
+    bench.desk.went()
+    assert [one.step for one in bench.scheduler.messages] == [0, 1]
+
+
+def test_a_result_goes_out_with_a_batch_that_has_waited_long_enough() -> None:
+    bench = Bench()
+    bench.batch([0, 0])
+    first = bench.desk.due()
+    bench.batch([3, 3])
+    assert first is not None
+    bench.tell(first.batch, [[51], [61]])
+    bench.bound(give_up=True)
+    bench.desk.went()
+    assert [one.step for one in bench.scheduler.messages] == [0, 1]
