@@ -243,7 +243,8 @@ class Worker(Actor[WorkerMessage]):
             return
         if self.desk.lacks() is Lack.DRAFTS:
             self._asked = time.perf_counter()
-        self._news.beat()
+        if self.desk.waiting:
+            self._news.beat()
         if self.desk.holds():
             since = time.perf_counter()
             with anyio.move_on_after(self._patience.seconds):
