@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -25,6 +25,13 @@ pytestmark = pytest.mark.anyio
 
 def hello(_: Admit) -> list[int]:
     return [*b"hello", EOS]
+
+
+@asynccontextmanager
+async def starting(how: Callable[[], Awaitable[None]]) -> AsyncIterator[Any]:
+    """What starts like this."""
+    await how()
+    yield
 
 
 async def hears_of_it(asking: Callable[[], Awaitable[Any]]) -> None:
@@ -90,12 +97,7 @@ async def test_who_waits_for_an_answer_of_a_connection_that_ends() -> None:
 
 
 async def test_who_waits_for_an_engine_that_ends_while_it_starts() -> None:
-    @asynccontextmanager
-    async def never() -> Any:
-        await anyio.sleep_forever()
-        yield
-
-    life = Life(never())
+    life = Life(starting(anyio.sleep_forever))
     ended = life._started  # noqa: SLF001 - set when it runs, or has ended before
     await at_one_moment(life.started, ended.set)
     with pytest.raises(EngineEnded, match="ended while it started"):
@@ -106,12 +108,10 @@ async def test_who_waits_for_an_engine_that_ends_while_it_starts() -> None:
 async def test_a_start_whose_own_task_alone_is_cancelled_says_so() -> None:
     class Cancelled(Engine):
         def _bring_up(self) -> Any:
-            @asynccontextmanager
-            async def cancelled() -> Any:
-                raise asyncio.CancelledError
-                yield
+            return starting(ends)
 
-            return cancelled()
+    async def ends() -> None:
+        raise asyncio.CancelledError
 
     with pytest.raises(EngineEnded, match=r"ended while it started because .* task was cancelled"):
         await Cancelled().start()
