@@ -5,6 +5,7 @@ from __future__ import annotations
 from optimist.actors.config import AUTO_DRAFTS, WorkerConfig
 from optimist.actors.contract import too_many_drafts
 from optimist.actors.worker.base import Limits
+from optimist.actors.worker.memory import available
 from optimist.messages.errors import ConfigError
 from optimist.models.config import ModelConfig
 
@@ -43,7 +44,7 @@ def limits_of(
     config: WorkerConfig, model: ModelConfig, block_bytes: int, room: int | None = None
 ) -> Limits:
     """Sizes for this model. block_bytes: of a KV block over all layers. room: bytes for the KV cache where
-    config names no size; None is what a CPU gives.
+    config names no size; None is what a CPU gives: what the system has now is the most it may be.
 
     Raises ConfigError, naming the option, for one that cannot be.
     """
@@ -62,8 +63,11 @@ def limits_of(
             f"for, got {longest}"
         )
     check_drafts(config, longest)
+    num_blocks = _num_blocks(config, block_bytes, -(-longest // config.block_size), room)
+    if room is None:
+        _check_memory(config, num_blocks * block_bytes)
     return Limits(
-        num_blocks=_num_blocks(config, block_bytes, -(-longest // config.block_size), room),
+        num_blocks=num_blocks,
         block_size=config.block_size,
         max_slots=config.max_slots,
         max_model_len=longest,
@@ -77,6 +81,21 @@ def check_drafts(config: WorkerConfig, max_model_len: int) -> None:
     """Raise ConfigError where a row may have more drafts than a request has tokens, but for `auto`."""
     if config.most_drafts >= max(max_model_len, AUTO_DRAFTS + 1):
         raise ConfigError(too_many_drafts(config.most_drafts, max_model_len))
+
+
+def _check_memory(config: WorkerConfig, wanted: int) -> None:
+    """Raise ConfigError where a KV cache of so many bytes could not be filled. The system gives memory as
+    blocks are first used, and ends a process that it has none for.
+    """
+    if wanted <= (there := available()):
+        return
+    option, more = "kv_blocks", ""
+    if config.kv_blocks is None:
+        option, more = "kv_memory_mb", f", max_slots ({config.max_slots}) or max_model_len"
+    raise ConfigError(
+        f"worker.{option}: expected a KV cache within the {int(there) // MEGABYTE} MiB of memory that are "
+        f"available here, got one of {-(-wanted // MEGABYTE)} MiB. Lower {option}{more}"
+    )
 
 
 def _num_blocks(

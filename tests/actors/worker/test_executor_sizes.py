@@ -8,6 +8,7 @@ import pytest
 from toy_device import executor
 
 from optimist.actors.config import WorkerConfig
+from optimist.actors.worker import limits
 from optimist.actors.worker.limits import batch_tokens
 from optimist.actors.worker.native_executor import NativeExecutor
 from optimist.actors.worker.torch_executor import TorchExecutor
@@ -79,6 +80,34 @@ def test_sizes_that_do_not_fit_the_model_are_refused_before_a_weight_is_read(
         TorchExecutor.load(config, lambda what, done, total: None)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"kv_blocks": 2**40},
+            r"worker\.kv_blocks: expected .* within the 3 MiB .*, got one of \d+ MiB. Lower kv_blocks$",
+        ),
+        (
+            {"kv_memory_mb": 16, "max_slots": 8},
+            r"worker\.kv_memory_mb: .* got one of 16 MiB. Lower kv_memory_mb, max_slots \(8\) or",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", [NativeExecutor, TorchExecutor])
+def test_a_cache_that_could_never_be_filled_is_refused_before_a_weight_is_read(
+    kind: type[NativeExecutor | TorchExecutor],
+    options: dict[str, Any],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _forbid(monkeypatch, "optimist.models.loader.load_model")
+    _forbid(monkeypatch, "optimist.actors.worker.native_executor.load_device")
+    monkeypatch.setattr(limits, "available", lambda: 4_000_000)
+    config = WorkerConfig(model=str(default_model()), **options)
+    with pytest.raises(ConfigError, match=message):
+        kind.load(config, lambda what, done, total: None)
+
+
 def test_memory_becomes_blocks_but_no_more_than_all_slots_can_fill() -> None:
     # A block: 2 layers, 2 KV heads, keys and values, 4 tokens, 8 float64 values: 2048 bytes.
     assert small(kv_blocks=None, kv_memory_mb=1, max_slots=200).limits.num_blocks == 512
@@ -87,19 +116,19 @@ def test_memory_becomes_blocks_but_no_more_than_all_slots_can_fill() -> None:
 
 
 def test_limits_name_the_models_own_length_where_none_is_asked_for() -> None:
-    limits = small(max_model_len=None).limits
-    assert limits.max_model_len == 64
-    assert (limits.vocab_size, limits.max_slots, limits.max_batch_tokens) == (97, 2, 258)
+    found = small(max_model_len=None).limits
+    assert found.max_model_len == 64
+    assert (found.vocab_size, found.max_slots, found.max_batch_tokens) == (97, 2, 258)
 
 
 def test_a_step_has_room_for_every_slot_and_for_the_same_prompt_tokens_whoever_runs() -> None:
-    limits = small(max_slots=200, kv_blocks=None).limits
-    assert (limits.max_batch_tokens, limits.max_prompt_tokens) == (456, 256)
+    found = small(max_slots=200, kv_blocks=None).limits
+    assert (found.max_batch_tokens, found.max_prompt_tokens) == (456, 256)
 
 
 def test_a_size_of_ones_own_is_shared_as_it_comes() -> None:
-    limits = small(max_slots=200, kv_blocks=None, max_batch_tokens=64).limits
-    assert (limits.max_batch_tokens, limits.max_prompt_tokens) == (64, None)
+    found = small(max_slots=200, kv_blocks=None, max_batch_tokens=64).limits
+    assert (found.max_batch_tokens, found.max_prompt_tokens) == (64, None)
 
 
 def test_a_step_on_a_gpu_is_larger() -> None:
