@@ -109,9 +109,10 @@ def line(found: dict[str, Any]) -> str:
         shown += f"  first token {wait['median']:g} of the peer's"
     spread = f"  ratio {ratio['median']:g} ({ratio['low']:g}-{ratio['high']:g})" if ratio else ""
     met = {True: "met", False: "MISSED", None: "nothing beside it"}[found["met"]]
+    asked = "nothing asked" if found["asked"] is None else f"asked {found['asked']:g}: {met}"
     read = " ".join(f"{value:g}" for value in found["ours"]["gb_per_s"])
     head = f"{found['row']:<18} {shown} {found['unit']}{spread}"
-    return f"{head}  asked {found['asked']:g}: {met}  [{read} GB/s, {found['seconds']:g} s]"
+    return f"{head}  {asked}  [{read} GB/s, {found['seconds']:g} s]"
 
 
 def main() -> int:

@@ -70,7 +70,7 @@ def _row(found: dict[str, Any]) -> tuple[str, ...]:
     if best in found["peers"]:
         best = f"{best} {found['peers'][best]['median']:g}"
     shown = f"{ratio['median']:g} ({ratio['low']:g} to {ratio['high']:g})" if ratio else "-"
-    asked = f"{found['asked']:g}"
+    asked = "-" if found["asked"] is None else f"{found['asked']:g}"
     if wait := found.get("ttft_ratio"):
         shown += f"; first token {wait['median']:g}"
         asked += f"; {found['ttft_asked']:g}"
@@ -83,5 +83,11 @@ def _row(found: dict[str, Any]) -> tuple[str, ...]:
         shown,
         asked,
         f"{min(speeds):.0f} to {max(speeds):.0f}",
-        {True: "met", False: "**missed**", None: "nothing beside it"}[found["met"]],
+        _verdict(found),
     )
+
+
+def _verdict(found: dict[str, Any]) -> str:
+    if found["asked"] is None:
+        return "reported"
+    return {True: "met", False: "**missed**", None: "nothing beside it"}[found["met"]]

@@ -40,7 +40,7 @@ def compare(
 def summary(row: Row, ours: Sequence[Sample], peers: dict[str, list[Sample]]) -> dict[str, Any]:
     """Medians of a row, ratios to the best peer pair by pair with their spread, and what was asked.
 
-    met: None where nothing was there to be compared with.
+    met: None where nothing was there to be compared with, or nothing is asked.
     """
     found: dict[str, Any] = {
         "row": row.name,
@@ -70,7 +70,9 @@ def summary(row: Row, ours: Sequence[Sample], peers: dict[str, list[Sample]]) ->
     return found
 
 
-def _met(row: Row, value: float) -> bool:
+def _met(row: Row, value: float) -> bool | None:
+    if row.ratio is None:
+        return None
     return value >= row.ratio if row.more_is_better else value <= row.ratio
 
 

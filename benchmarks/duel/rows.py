@@ -28,14 +28,15 @@ class Row(NamedTuple):
 
     sizes: requests of batch, http and share; tokens of prefill; running requests and drafts of scheduler.
     rival: the peer that was best when the row was made. ratio: what ours should be of the peer's, at
-    least where more is better, else at most; of rows without a peer, the figure itself.
+    least where more is better, else at most; of rows without a peer, the figure itself; None where nothing
+    is asked and the figure is reported beside others.
     placement: of our engine. record: of the best peer then, for rows whose peer is not run here.
     """
 
     name: str
     figure: Figure
     unit: str
-    ratio: float
+    ratio: float | None
     format: Format = "bf16"
     sizes: tuple[int, ...] = (1,)
     rival: str = ""
@@ -45,6 +46,12 @@ class Row(NamedTuple):
 
 
 MS, RATE = "ms", "tok/s"
+
+
+def _apart(row: Row) -> Row:
+    """The row in placement `processes`."""
+    return row._replace(name=f"{row.name}-processes", placement="processes")
+
 
 ROWS = (
     Row("decode-1-int8", "decode", RATE, 1.6, "int8", rival="llamacpp"),
@@ -60,9 +67,11 @@ ROWS = (
     Row("first-token", "first", "s", 0.8, rival="llamacpp", more_is_better=False),
     Row("memory-int4", "memory", "MB", 350, "int4", rival="llamacpp", more_is_better=False),
     Row("memory-bf16", "memory", "MB", 550, rival="llamacpp", more_is_better=False),
+    _apart(Row("memory-int4", "memory", "MB", None, "int4", more_is_better=False)),
+    _apart(Row("memory-bf16", "memory", "MB", None, more_is_better=False)),
     Row("repeat", "repeat", RATE, 3.0, "int8", rival="openvino"),
     Row("busy-embedded", "busy", "of the idle step", 1.1, "int8", more_is_better=False),
-    Row("busy-processes", "busy", "of the idle step", 1.1, "int8", more_is_better=False),
+    _apart(Row("busy", "busy", "of the idle step", 1.1, "int8", more_is_better=False)),
     Row("batch-32-bf16", "batch", RATE, 1.5, sizes=(32,), rival="vllm"),
     Row("http-32", "http", RATE, 1.8, sizes=(32,), rival="vllm"),
 )
@@ -98,7 +107,7 @@ def row(name: str) -> Row:
     """
     for known in (*ROWS, *SCHEDULER):
         if known.name == name:
-            return known._replace(placement="processes") if name == "busy-processes" else known
+            return known
     if match := _FREE.fullmatch(name):
         figure, size, kind = match.groups()
         return Row(name, figure, RATE, 1.0, kind, (int(size),))  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ from duel.prompts import Prompts
 from duel.rows import ROWS, SCHEDULER, Row, row
 from duel.runner import Measured, Peer, Runner, parse_peer, rate_between
 from house import table
+from versus import line
 
 DECODE = row("decode-1-int8")
 
@@ -91,6 +92,12 @@ def test_a_figure_on_record_stands_in_for_a_peer() -> None:
     found = summary(row("scheduler-256-0"), _samples(0.29), {})
     assert (found["best_peer"], found["met"]) == ("on record: 2.9", True)
     assert summary(DECODE, _samples(100), {})["met"] is None
+
+
+def test_where_nothing_is_asked_a_figure_is_reported() -> None:
+    found = summary(row("memory-int4-processes"), _samples(400), {})
+    assert (found["asked"], found["met"], found["ours"]["median"]) == (None, None, 400)
+    assert line(found | {"seconds": 1.0}).count("nothing asked") == 1
 
 
 def test_rows_have_names_of_their_own_and_sizes_may_be_chosen() -> None:
