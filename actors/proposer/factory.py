@@ -35,7 +35,14 @@ def make_proposer(config: ProposerConfig) -> Proposer:
     native = _NATIVE.get(config.proposer)
     if native is not None and not missing():
         return proposer_class(native)(config)
-    return proposer_class(config.proposer)(config)
+    kind = proposer_class(config.proposer)
+    try:
+        return kind(config)
+    except SystemExit as error:
+        # On a loop that it shares it would end all there is.
+        raise ConfigError(
+            f"proposer: {config.proposer!r} cannot be made: SystemExit: {error}"
+        ) from error
 
 
 def named_class(name: str) -> type:
@@ -46,7 +53,7 @@ def named_class(name: str) -> type:
     module, _, attribute = path.partition(":")
     try:
         found = getattr(import_module(module), attribute)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         # Whatever the module of somebody else raises: it is the option that cannot be served.
         said = f"{type(error).__name__}: {error}"
         raise ConfigError(f"proposer: cannot import {path!r}: {said}") from error

@@ -41,7 +41,7 @@ class Guard:
             self._proposer.shares(slot, generation, salt)
             self._proposer.open(slot, generation, _read_only(token_ids))
             self._open.add(slot)
-        except Exception as error:  # noqa: BLE001 - whatever a class raises costs drafts only
+        except BaseException as error:  # noqa: BLE001 - whatever a class raises costs drafts only
             self._raised("open", error)
 
     def close(self, slot: int, generation: int) -> None:
@@ -50,7 +50,7 @@ class Guard:
             self._open.discard(slot)
             try:
                 self._proposer.close(slot, generation)
-            except Exception as error:  # noqa: BLE001 - as in open
+            except BaseException as error:  # noqa: BLE001 - as in open
                 self._raised("close", error)
 
     def accepted(self, slot: int, generation: int, token_ids: Ids) -> None:
@@ -58,7 +58,7 @@ class Guard:
         if slot in self._open:
             try:
                 self._proposer.accepted(slot, generation, _read_only(token_ids))
-            except Exception as error:  # noqa: BLE001 - as in open
+            except BaseException as error:  # noqa: BLE001 - as in open
                 self._open.discard(slot)
                 self._raised("accepted", error)
 
@@ -72,7 +72,7 @@ class Guard:
                 if (fault := _fault(ids, max_drafts, vocab_size)) is None:
                     return ids.astype(np.int32)
                 self._count(fault, "propose")
-            except Exception as error:  # noqa: BLE001 - as in open
+            except BaseException as error:  # noqa: BLE001 - as in open
                 self._raised("propose", error)
         return NO_DRAFTS
 
@@ -87,7 +87,7 @@ class Guard:
             if (fault := _step_fault(counts, ids, rows.most)) is None:
                 return self._of_vocabulary(counts.astype(np.int32), ids, vocab_size)
             self._count(fault, "step")
-        except Exception as error:  # noqa: BLE001 - as in open
+        except BaseException as error:  # noqa: BLE001 - as in open
             # Nobody knows which rows it has followed.
             self._open.difference_update(slots)
             self._raised("step", error)
@@ -109,7 +109,7 @@ class Guard:
             if _is_possible(worth, rows.counts):
                 return worth
             self._count("not_possible", "rehearse")
-        except Exception as error:  # noqa: BLE001 - as in open
+        except BaseException as error:  # noqa: BLE001 - as in open
             # Nobody knows which rows it has followed.
             self._open.difference_update(slots)
             self._raised("rehearse", error)
@@ -142,7 +142,10 @@ class Guard:
             self._count("not_in_vocabulary", "step")
         return np.where(bad, np.int32(0), counts), ids[~bad[row]].astype(np.int32)
 
-    def _raised(self, method: str, error: Exception) -> None:
+    def _raised(self, method: str, error: BaseException) -> None:
+        """Count it, SystemExit too. Only Ctrl-C, which may come while the class runs, goes further."""
+        if isinstance(error, KeyboardInterrupt):
+            raise error
         self._count("raised", f"{method}: {type(error).__name__}: {error}")
 
     def _count(self, fault: str, where: str) -> None:

@@ -165,3 +165,19 @@ def test_a_server_keeps_all_that_steps_need_in_one_process_unless_told_otherwise
     given: tuple[str, ...], groups: tuple[str, ...]
 ) -> None:
     assert engine_config(parse(["serve", *given])).groups == groups
+
+
+@pytest.mark.parametrize(
+    ("given", "placement"),
+    [
+        (("--proposer", "ngram"), "inline"),
+        (("--proposer", "somebody:Else"), "embedded"),
+        (("--proposer", "somebody:Else", "--placement", "inline"), "inline"),
+        (("--proposer", "somebody:Else", "--placement", "processes"), "processes"),
+    ],
+)
+@pytest.mark.parametrize("command", ["generate x", "chat", "bench offline"])
+def test_a_proposer_of_somebody_else_is_kept_out_of_the_loop_unless_it_is_let_in(
+    command: str, given: tuple[str, ...], placement: str
+) -> None:
+    assert engine_config(parse([*command.split(), *given])).placement == placement

@@ -40,7 +40,8 @@ OPTIONS = (
         "--placement",
         "placement",
         "text",
-        "where the actors run: this loop, all but the gateway in one process, or each in its own",
+        "where the actors run: this loop, all but the gateway in one process, or each in its own; with a "
+        "--proposer of your own embedded takes the place of a default of inline",
         ("inline", "embedded", "processes"),
     ),
     engine_option(

@@ -46,6 +46,10 @@ def command_value(parsed: Parsed, name: str, default: Any = None) -> Any:
 def engine_options(parsed: Parsed) -> dict[str, Any]:
     """By the bare names of their fields, as Engine takes them. The model is named in any case."""
     given = _given(parsed, "config.")
+    foreign = ":" in given.get("proposer.proposer", "")
+    if foreign and given["placement"] == "inline" and "config.placement" not in parsed.values:
+        # A class of somebody else may hang, and on the loop of all actors nothing could end it.
+        given["placement"] = "embedded"
     if given.get("placement") != "processes" and "config.groups" not in parsed.values:
         # Only where each actor would have a process does a command join some.
         given.pop("groups", None)

@@ -73,3 +73,15 @@ def test_a_class_of_somebody_else_is_made_by_its_path() -> None:
 def test_what_is_no_proposer_is_refused(name: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         proposer_class(name)
+
+
+class Leaves(NgramProposer):
+    """Ends the program where it is made."""
+
+    def __init__(self, config: ProposerConfig) -> None:
+        raise SystemExit(3)
+
+
+def test_a_class_that_leaves_the_program_where_it_is_made_is_refused() -> None:
+    with pytest.raises(ConfigError, match="Leaves' cannot be made: SystemExit: 3"):
+        make_proposer(ProposerConfig(proposer=f"{__name__}:Leaves"))

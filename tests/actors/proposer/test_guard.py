@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from asyncio import CancelledError
 from typing import Any
 
 import numpy as np
@@ -28,13 +29,13 @@ class Lying(Recorder):
 class Failing(Recorder):
     """Raises in one of its methods, as long as it is told to."""
 
-    def __init__(self, method: str) -> None:
+    def __init__(self, method: str, kind: type[BaseException] = ZeroDivisionError) -> None:
         super().__init__(ProposerConfig())
-        self.method = method
+        self.method, self.kind = method, kind
 
     def _fail(self, method: str) -> None:
         if method == self.method:
-            raise ZeroDivisionError(f"planted in {method}")
+            raise self.kind(f"planted in {method}")
 
     def open(self, slot: int, generation: int, token_ids: Ids) -> None:
         self._fail("open")
@@ -85,9 +86,10 @@ def test_a_right_answer_may_come_in_any_form(answer: Any) -> None:
     assert made.drafts() == [(0, {0: [7, 8]})]
 
 
+@pytest.mark.parametrize("kind", [ZeroDivisionError, SystemExit, CancelledError])
 @pytest.mark.parametrize("method", ["open", "accepted", "propose"])
-def test_what_it_raises_costs_the_drafts_of_the_row(method: str) -> None:
-    made = scene(Failing(method))
+def test_what_it_raises_costs_the_drafts_of_the_row(method: str, kind: type[BaseException]) -> None:
+    made = scene(Failing(method, kind))
     made.open(0, [1])
     made.accept(0, {0: (1, [5])})
     assert made.drafts() == [(0, {})]
@@ -236,3 +238,11 @@ def test_a_step_that_raises_costs_its_rows_their_drafts_until_they_are_opened_ag
     made.open(0, [4], step=3, generation=2)
     made.accept(3, {0: (1, [5])}, generation=2)
     assert made.drafts() == [(3, {0: [8, 9]})]
+
+
+def test_an_interruption_that_comes_while_it_runs_goes_on() -> None:
+    made = scene(Failing("propose", KeyboardInterrupt))
+    made.open(0, [1])
+    with pytest.raises(KeyboardInterrupt):
+        made.accept(0, {0: (1, [5])})
+        made.drafts()
