@@ -12,7 +12,7 @@ from optimist.actors.worker.base import Executor, Limits, Outcome, Prepared, Pro
 from optimist.actors.worker.limits import draft_layers, limits_of
 from optimist.actors.worker.native_rows import bounds, choice_of, outcome, planned
 from optimist.actors.worker.native_steady import Steady, steady
-from optimist.actors.worker.processors import processors
+from optimist.actors.worker.processors import threads_of
 from optimist.actors.worker.prompt_scores import Asked, PromptWishes, prompt_scores
 from optimist.actors.worker.slot_book import SlotBook
 from optimist.kernels.native.device import NativeDevice, NativeError
@@ -100,7 +100,7 @@ class NativeExecutor(Executor):
                 slots=limits.max_slots,
                 max_len=limits.max_model_len,
                 max_tokens=limits.max_batch_tokens,
-                threads=config.threads or processors(),
+                threads=threads_of(config.threads),
                 kept=kept,
                 verify=config.verify,
             )

@@ -6,6 +6,9 @@ import math
 import os
 from pathlib import Path
 
+from optimist.kernels.native.library import MOST_THREADS
+from optimist.messages.errors import ConfigError
+
 
 def processors(root: Path = Path("/")) -> int:
     """Cores that this process may use: two hardware threads of one core count once, and a share of
@@ -15,6 +18,16 @@ def processors(root: Path = Path("/")) -> int:
     cores = len({_siblings(root, number) for number in allowed})
     quota = _quota(root)
     return cores if quota == math.inf else max(1, min(cores, math.ceil(quota)))
+
+
+def threads_of(given: int | None) -> int:
+    """Of the native library: as many as are given, else one for each core, as far as it takes them.
+
+    Raises ConfigError for more than it takes.
+    """
+    if given is not None and given > MOST_THREADS:
+        raise ConfigError(f"worker.threads: native expects at most {MOST_THREADS}, got {given}")
+    return given or min(processors(), MOST_THREADS)
 
 
 def _siblings(root: Path, number: int) -> str:

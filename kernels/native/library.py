@@ -26,6 +26,9 @@ ABI = 4
 SETS = ("avx512", "avxvnni", "avx2", "portable")
 """instruction sets that it may hold, best first"""
 
+MOST_THREADS = 512
+"""that compute together"""
+
 _Bytes = POINTER(c_uint8)
 _Ints = POINTER(c_int32)
 _Floats = POINTER(c_float)

@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <map>
+#include <stdexcept>
+#include <string>
 
 namespace native {
 namespace {
@@ -19,6 +21,12 @@ inline void pause_cpu() {
 
 // Whose turn it is. Who holds the gate is next: it waits there for the turn, and the others for the gate.
 std::mutex gate, turn;
+
+int checked(int threads) {
+  if (threads >= 1 && threads <= Pool::kMostThreads) return threads;
+  throw std::invalid_argument("threads: expected 1 to " + std::to_string(Pool::kMostThreads) + ", got " +
+                              std::to_string(threads));
+}
 
 }  // namespace
 
@@ -35,11 +43,16 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-Pool::Pool(int threads) : threads_(threads), members_(new Member[threads]) {
+Pool::Pool(int threads) : threads_(checked(threads)), members_(new Member[threads]) {
   end_.threads = threads;
-  for (int i = 1; i < threads_; ++i) {
-    others_.emplace_back([this, i] { serve(i); });
-    pthread_setname_np(others_.back().native_handle(), "optimist-native");
+  try {
+    for (int i = 1; i < threads_; ++i) {
+      others_.emplace_back([this, i] { serve(i); });
+      pthread_setname_np(others_.back().native_handle(), "optimist-native");
+    }
+  } catch (...) {
+    stop();  // those that the system has given
+    throw;
   }
 }
 

@@ -38,7 +38,7 @@ double now();  // seconds
 
 class Pool {
  public:
-  // threads: the caller's included.
+  // threads: the caller's included, at most kMostThreads. Throws std::invalid_argument for others.
   explicit Pool(int threads);
   ~Pool() { stop(); }
   Pool(const Pool&) = delete;
@@ -67,10 +67,14 @@ class Pool {
   void parts(Walk& walk, int count, size_t bytes, const Compute& compute, const Commit& commit) {
     phase(walk, count, kPatience + (int)(bytes / kBytesALook), true, compute, commit);
   }
-  // Into how many parts to cut `all` small things.
-  int pieces(int64_t all) const { return (int)(all < 2 * threads_ ? all : 2 * threads_); }
+  // Into how many parts to cut `all` small things: not more than `each` for every thread.
+  int pieces(int64_t all, int each = 2) const {
+    int most = each * threads_ < kMostParts ? each * threads_ : kMostParts;
+    return (int)(all < most ? all : most);
+  }
 
-  static constexpr int kMostParts = 1023;
+  // Numbers of parts have so many bits where threads take them from each other; a thread has one or more.
+  static constexpr int kMostParts = 1023, kMostThreads = 512;
 
  private:
   static constexpr int kBits = 10;  // of a number of parts

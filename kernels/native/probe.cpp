@@ -19,7 +19,7 @@ struct Pass : Job {
       : set(set), pool(pool), memory(memory), bytes(bytes) {}
 
   void work(Walk& walk) override {
-    int parts = 16 * walk.threads;
+    int parts = pool.pieces(Pool::kMostParts, 16);
     size_t each = bytes / (size_t)parts / 4096 * 4096;
     pool.parts(walk, parts, [&](int part) {
       memory[part * each] = 1;
@@ -39,10 +39,11 @@ struct Pass : Job {
 // Multiplications of every thread at once, each in its own lines.
 struct Spin : Job {
   Spin(const Isa& set, Pool& pool, Format format, uint64_t rounds)
-      : set(set), pool(pool), format(format), rounds(rounds), lines(256 * (size_t)pool.threads()) {}
+      : set(set), pool(pool), format(format), rounds(rounds), parts(pool.pieces(Pool::kMostParts, kSpins)),
+        lines(256 * (size_t)pool.threads()) {}
 
   void work(Walk& walk) override {
-    pool.parts(walk, kSpins * walk.threads, [&](int) {
+    pool.parts(walk, parts, [&](int) {
       uint64_t each = set.multiply_add(format, rounds, lines.get() + 256 * walk.thread);
       __atomic_store_n(&products, each, __ATOMIC_RELAXED);
     });
@@ -54,6 +55,7 @@ struct Spin : Job {
   Pool& pool;
   Format format;
   uint64_t rounds, products = 0;  // of a round
+  int parts;
   Buffer<uint8_t> lines;
 };
 
@@ -94,7 +96,7 @@ NATIVE_API double native_probe_multiply(const char* isa, int32_t threads, Format
     auto begun = Clock::now();
     pool.run(spin);
     double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
-    return (double)(spin->products * rounds * Spin::kSpins * (uint64_t)threads) / seconds;
+    return (double)(spin->products * rounds * (uint64_t)spin->parts) / seconds;
   } catch (const std::exception&) {
     return 0;
   }

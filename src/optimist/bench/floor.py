@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from optimist.actors.worker.processors import processors
+from optimist.actors.worker.processors import threads_of
 from optimist.kernels.native.library import missing
 from optimist.kernels.native.shapes import Format
 from optimist.messages.errors import ConfigError
@@ -53,7 +53,7 @@ def measure(
     """
     if context < 1:
         raise ConfigError(f"--context: expected at least 1, got {context}")
-    many = threads or processors()
+    many = threads_of(threads)
     formats: dict[str, Any] = {}
     with open_source(model or str(default_model())) as source:
         for name in (quant,) if quant else possible(source):

@@ -12,7 +12,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.actors.worker.processors import processors
+from optimist.actors.worker.processors import threads_of
 from optimist.bench.prose import passages
 from optimist.bench.readers import NativeReader, Reader, TorchReader
 from optimist.messages.errors import ConfigError
@@ -75,7 +75,7 @@ def measure(
     """
     if tokens < 1:
         raise ConfigError(f"--tokens: expected at least 1, got {tokens}")
-    path, many = model or str(default_model()), threads or processors()
+    path, many = model or str(default_model()), threads_of(threads)
     readers: dict[str, NativeReader] = {}
     try:
         for quant, kv in product(quants, caches):

@@ -100,9 +100,9 @@ def _optional(name: str, use: str) -> Finding:
 
 
 def _processors() -> Finding:
-    from optimist.actors.worker.processors import processors
+    from optimist.actors.worker.processors import threads_of
 
-    there, threads = len(os.sched_getaffinity(0)), processors()
+    there, threads = len(os.sched_getaffinity(0)), threads_of(None)
     return Finding("processors", None, f"{there} to be used here; threads that compute: {threads}")
 
 

@@ -109,7 +109,7 @@ OPTIONS = (
         "--threads",
         "worker.threads",
         "int",
-        "threads that compute; not given: one for each core",
+        "threads that compute, of the native library 512 at most; not given: one for each core",
         also=(*COMPARED, *MEASURES),
     ),
     engine_option(

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from optimist.actors.worker.processors import processors
+from optimist.actors.worker.processors import processors, threads_of
+from optimist.kernels.native.library import MOST_THREADS
+from optimist.messages.errors import ConfigError
 
 
 @pytest.fixture
@@ -58,3 +60,16 @@ def test_a_limit_of_processor_time_counts(tmp_path: Path, text: str, count: int)
 
 def test_here_there_is_at_least_one() -> None:
     assert 1 <= processors() <= len(os.sched_getaffinity(0))
+
+
+def test_what_is_given_computes_and_no_more_than_the_library_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert threads_of(3) == 3
+    assert threads_of(MOST_THREADS) == MOST_THREADS
+    with pytest.raises(
+        ConfigError, match=rf"threads: native expects at most {MOST_THREADS}, got 513"
+    ):
+        threads_of(MOST_THREADS + 1)
+    monkeypatch.setattr("optimist.actors.worker.processors.processors", lambda: MOST_THREADS + 88)
+    assert threads_of(None) == MOST_THREADS
