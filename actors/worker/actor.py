@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -12,14 +12,15 @@ from anyio.abc import TaskGroup
 from optimist.actors import slices
 from optimist.actors.base import Actor
 from optimist.actors.config import DRAFT_WAIT, WorkerConfig
-from optimist.actors.worker.base import Executor, Outcome, Prepared, Ticket
-from optimist.actors.worker.core import StepOrder, Times, Verdict
+from optimist.actors.worker.base import Executor
+from optimist.actors.worker.core import StepOrder, Verdict
 from optimist.actors.worker.desk import Desk, Due
 from optimist.actors.worker.device_clock import DeviceClock
 from optimist.actors.worker.late_drafts import Lack
 from optimist.actors.worker.own_thread import OwnThread
 from optimist.actors.worker.patience import Patience
 from optimist.actors.worker.pulse import Pulse
+from optimist.actors.worker.stages import Computed, Done, Ready, Running
 from optimist.messages.base import ActorMessage
 from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
 from optimist.messages.control import Fault, Restarted, Resync
@@ -261,36 +262,6 @@ class Worker(Actor[WorkerMessage]):
         # The next wait, which begins in this thread before the loop has told of this one, may use its memory.
         outcome = running.ticket.wait().copied()
         return Done(running.batch, outcome, self._clock.end())
-
-
-class Ready(NamedTuple):
-    """A step that lacks nothing but the device."""
-
-    batch: Batch
-    submit: Prepared
-
-
-class Running(NamedTuple):
-    """A step on the device."""
-
-    batch: Batch
-    ticket: Ticket
-
-
-class Computed(NamedTuple):
-    """A step that has been computed, whose tokens nobody has read."""
-
-    batch: Batch
-    ticket: Ticket
-    times: Times
-
-
-class Done(NamedTuple):
-    """A step whose tokens are readable."""
-
-    batch: Batch
-    outcome: Outcome
-    times: Times
 
 
 def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:

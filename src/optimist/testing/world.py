@@ -7,10 +7,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from optimist.actors.worker.actor import Running
 from optimist.actors.worker.base import Executor
 from optimist.actors.worker.core import Times
 from optimist.actors.worker.late_drafts import Lack
+from optimist.actors.worker.stages import Running
 from optimist.messages.base import ActorMessage
 from optimist.messages.errors import OptimistError
 from optimist.messages.requests import Placed
