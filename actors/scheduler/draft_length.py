@@ -18,8 +18,9 @@ from optimist.actors.scheduler.shares import Shares
 from optimist.actors.scheduler.slots import Ints, Rows
 from optimist.actors.scheduler.step_cost import DraftCost, Numbers
 
-GAIN = 1.02
-"""drafts must promise more than this times the tokens that none would give in the same time"""
+GAIN, GAIN_OF_WAIT = 1.02, 1.05
+"""drafts must promise more than this times the tokens that none would give in the same time; the second where
+they are waited for: a step that waits is prepared behind the one before it, too, not beside it"""
 
 PROBE = 1
 """drafts of a row that has had none for a while, to see whether they have begun to pay"""
@@ -209,4 +210,5 @@ class DraftLength:
         gained = rows + np.concatenate(([0.0], adds.cumsum()))
         rate = gained / self._cost.of(rows, drafts, np.arange(len(drafts)))
         best = int(rate.argmax())
-        return best if rate[best] > GAIN * rate[0] else 0
+        least = GAIN if self._passes else GAIN_OF_WAIT
+        return best if rate[best] > least * rate[0] else 0

@@ -176,7 +176,7 @@ def test_failed_probes_become_rarer_and_a_right_one_brings_drafts_back() -> None
     pauses = np.diff(probes[2:])
     assert pauses.max() <= LONGEST_PAUSE + TOGETHER and pauses[-1] >= LONGEST_PAUSE
     assert not (pauses % TOGETHER).any()
-    for _ in range(2 * LONGEST_PAUSE):
+    for _ in range(3 * LONGEST_PAUSE):
         drafts = length.lengths(slot, room)
         length.settle(slot, drafts, drafts)
     assert length.lengths(slot, room)[0] > PROBE
