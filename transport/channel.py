@@ -94,6 +94,7 @@ class PullInbox(Inbox[M]):
             # Asked first: that there is nothing is the usual end, and an exception costs far more.
             if not self.readable:
                 return None
+            self.waker.heard = False
             try:
                 frame = self._socket.recv(zmq.DONTWAIT)
             except zmq.Again:
@@ -122,7 +123,7 @@ class PullInbox(Inbox[M]):
     @property
     def readable(self) -> bool:
         """Whether a message is there, or a frame, good or bad."""
-        if self._there:
+        if self._there or (self.waker.heard and not self._closed):
             return True
         if self._closed or self.waker.silent:
             return False

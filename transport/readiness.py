@@ -78,13 +78,14 @@ class SocketWaker(FdWaker):
 
     silent: nothing was there when the owner last looked, and no command has come since, so there is
     still nothing. Known only while it watches, and only of a socket that never sends.
+    heard: the last command has brought something to receive, which its owner has not begun to.
     """
 
     def __init__(self, socket: zmq.Socket[bytes], *others: zmq.Socket[bytes]) -> None:
         sockets = (socket, *others)
         super().__init__(*(int(each.getsockopt(zmq.FD)) for each in sockets))
         self._sockets = sockets
-        self.silent = False
+        self.silent = self.heard = False
 
     def found_nothing(self) -> None:
         """The owner of a socket that never sends looked, and took every command that had come."""
@@ -102,7 +103,6 @@ class SocketWaker(FdWaker):
 
     def _on_command(self) -> None:
         # Reading EVENTS takes the command, so that the descriptor rests until the next one.
-        for socket in self._sockets:
-            socket.getsockopt(zmq.EVENTS)
-        self.silent = False
+        first, *_ = (int(socket.getsockopt(zmq.EVENTS)) for socket in self._sockets)
+        self.silent, self.heard = False, bool(first & POLLIN)
         self.wake()

@@ -6,10 +6,12 @@ chunk of one token never passes for a decode row, whatever its shape.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.messages.base import column, ints, size
+from optimist.messages.base import Column, column, ints, size
 from optimist.messages.batches import ExactBatch, OptimisticBatch
 from optimist.messages.lengths import ExactSeqLens
 from optimist.messages.plans import ExactPlan, OptimisticPlan, Plan
@@ -30,13 +32,14 @@ def apply(plan: Plan, *, block_size: int, incarnation: int) -> ExactBatch | Opti
 
 def _exact(plan: ExactPlan, block_size: int, incarnation: int) -> ExactBatch:
     decodes, lens = size(plan.decode_slots), plan.decode_lens
-    queries = ints(plan.draft_counts) + 1
-    if plan.prefill.slots:
-        queries = np.concatenate([queries, _chunks(plan.prefill)])
+    starts, ones = _ones(decodes)
+    longest = min(decodes, 1)
+    if plan.prefill.slots or plan.draft_counts != bytes(4 * decodes):
+        queries = np.concatenate([ints(plan.draft_counts) + 1, _chunks(plan.prefill)])
         # bound, exact on prefill rows: of an ExactPlan, where every row is exact
         lens = ExactSeqLens.of(np.concatenate([lens.exact(), plan.prefill.seq_lens.exact()]))
-    starts = np.zeros(len(queries) + 1, np.int32)
-    np.cumsum(queries, out=starts[1:])
+        starts = column(np.concatenate([[0], queries.cumsum()]))
+        longest = int(queries.max(initial=0))
     return ExactBatch(
         incarnation=incarnation,
         epoch=plan.epoch,
@@ -48,13 +51,19 @@ def _exact(plan: ExactPlan, block_size: int, incarnation: int) -> ExactBatch:
         generations=plan.decode_generations + plan.prefill.generations,
         num_decodes=decodes,
         draft_counts=plan.draft_counts,
-        max_query_len=int(queries.max(initial=0)),
+        max_query_len=longest,
         max_blocks=_blocks(lens.max(), block_size),
-        query_start_loc=column(starts),
+        query_start_loc=starts,
         seq_lens=lens,
-        samples=column(np.ones(decodes, np.int32)) + plan.prefill.samples,
+        samples=ones + plan.prefill.samples,
         drafts_wanted=plan.drafts_wanted,
     )
+
+
+@lru_cache
+def _ones(rows: int) -> tuple[Column, Column]:
+    """Where the queries of so many rows begin if each is of one token, and the total; and 1 for each."""
+    return column(np.arange(rows + 1, dtype=np.int32)), column(np.ones(rows, np.int32))
 
 
 def _optimistic(plan: OptimisticPlan, block_size: int, incarnation: int) -> OptimisticBatch:

@@ -41,16 +41,18 @@ class Stream:
         return self
 
     async def __anext__(self) -> Chunk:
+        if self._feed.settled:
+            # Otherwise it waits, and a cancellation that is due is taken there.
+            await checkpoint_if_cancelled()
         while True:
-            if self._feed.settled:
-                # Who is cancelled hears of that, and not of the engine that ends for the same reason.
-                # Where nothing is settled it waits, and the cancellation is taken there.
-                await checkpoint_if_cancelled()
             if (chunk := self.take_nowait()) is not None:
                 return chunk
             if self._feed.exhausted:
                 raise StopAsyncIteration
             await self._feed.wait()
+            if self._feed.problem is not None:
+                # Who is cancelled hears of that, and not of the engine that ends for the same reason.
+                await checkpoint_if_cancelled()
 
     def take_nowait(self) -> Chunk | None:
         """The next chunk, or None when there is none now. Raises what ended the request."""

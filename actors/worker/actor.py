@@ -27,6 +27,7 @@ from optimist.messages.control import Fault, Restarted, Resync
 from optimist.messages.drafting import Accepted, Drafts
 from optimist.messages.results import Capacity, StepResult
 from optimist.transport.base import Inbox, Ref
+from optimist.transport.waker import Waker
 
 WorkerMessage = Batch | Drafts | Resync | Fault | Restarted
 
@@ -75,7 +76,7 @@ class Worker(Actor[WorkerMessage]):
         self._executor = executor
         self._news = Pulse()
         """a message came, or a result was told that a batch may have waited for"""
-        self._steps = Pulse()
+        self._steps = Waker()
         """a step is on the device, or has ended"""
         self._clock = DeviceClock()
         self._asked: float | None = None
@@ -83,10 +84,8 @@ class Worker(Actor[WorkerMessage]):
         share = config.draft_wait
         self._patience = Patience(DRAFT_WAIT if share is None else share)
         self._thread: OwnThread[Ready, Any] | None = None
-        """takes batches, while `run` runs"""
-        if proposer is None:
-            # Otherwise batches wait for drafts, and results too.
-            self.eager = (ExactBatch, OptimisticBatch)
+        # With drafts to come, batches wait for them, and results too.
+        self.eager = () if proposer else (ExactBatch, OptimisticBatch)
 
     @property
     def busy_since(self) -> float | None:
@@ -161,14 +160,15 @@ class Worker(Actor[WorkerMessage]):
 
         What needs no device is done here, beside the step before and the one behind.
         """
-        thread = OwnThread(self._step, self._steps.beat, "compute", slices.usual)
+        thread = OwnThread(self._step, self._steps.wake, "compute", slices.usual)
         try:
             async with anyio.create_task_group() as tasks:
                 self._give_to(thread, tasks)
                 while True:
                     while (done := thread.take()) is None:
-                        await self._steps.wait()
-                    await self._tell(Done(done.batch, done.ticket.wait(), done.times))
+                        await self._steps.park()
+                    outcome, times = done.ticket.wait(), self._clock.end(done.at)
+                    await self._tell(Done(done.batch, outcome, times))
         finally:
             await thread.stop()
 
@@ -200,8 +200,8 @@ class Worker(Actor[WorkerMessage]):
         """Give one thread batches to enqueue, and another what the device has then: between the two, and
         from one step to the next, there is no turn of the loop.
         """
-        reader = OwnThread(self._finish, self._steps.beat, "read")
-        enqueuer = OwnThread(partial(self._enqueue, reader), self._steps.beat, "enqueue")
+        reader = OwnThread(self._finish, self._steps.wake, "read")
+        enqueuer = OwnThread(partial(self._enqueue, reader), self._steps.wake, "enqueue")
         try:
             async with anyio.create_task_group() as tasks:
                 self._give_to(enqueuer, tasks)
@@ -209,7 +209,7 @@ class Worker(Actor[WorkerMessage]):
                     while (done := reader.take()) is None:
                         while enqueuer.take():
                             pass
-                        await self._steps.wait()
+                        await self._steps.park()
                     await self._tell(done)
         finally:
             await enqueuer.stop()
@@ -256,7 +256,7 @@ class Worker(Actor[WorkerMessage]):
             self._clock.waited_for_drafts(since)
 
     def _step(self, ready: Ready) -> Computed:
-        return Computed(ready.batch, ready.submit(), self._clock.end())
+        return Computed(ready.batch, ready.submit(), time.perf_counter())
 
     def _finish(self, running: Running) -> Done:
         # The next wait, which begins in this thread before the loop has told of this one, may use its memory.

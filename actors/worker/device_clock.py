@@ -47,9 +47,9 @@ class DeviceClock:
         self._begun.append(_Begun(self._clock(), came, self._drafts_s))
         self._drafts_s = self._held_s = 0.0
 
-    def end(self) -> Times:
-        """The oldest step on the device has ended."""
-        begun, free, now = self._begun.popleft(), self._free, self._clock()
+    def end(self, at: float | None = None) -> Times:
+        """The oldest step on the device has ended, now or, if so, earlier."""
+        begun, free, now = self._begun.popleft(), self._free, self._clock() if at is None else at
         self._free = now
         gap = max(begun.at - free, 0.0)
         batch = min(max(begun.came - free, 0.0), gap)

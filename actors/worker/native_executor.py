@@ -10,7 +10,7 @@ import numpy as np
 from optimist.actors.config import WorkerConfig
 from optimist.actors.worker.base import Executor, Limits, Outcome, Prepared, Progress, RowDrafts
 from optimist.actors.worker.limits import draft_layers, limits_of
-from optimist.actors.worker.native_rows import bounds, choice_of, outcome, planned
+from optimist.actors.worker.native_rows import bounds, choice_of, outcome, plain_outcome, planned
 from optimist.actors.worker.native_steady import Steady, steady
 from optimist.actors.worker.processors import threads_of
 from optimist.actors.worker.prompt_scores import Asked, PromptWishes, prompt_scores
@@ -37,14 +37,22 @@ class Step(NamedTuple):
 
 
 class NativeTicket:
-    """A step that has been computed. held: drafts that each row has for the next one, None for the host's."""
+    """A step that has been computed. held: drafts that each row has for the next one, None for the host's.
 
-    def __init__(self, step: Step, prompt: PromptScores | None, held: int | None) -> None:
+    plain: as in plain_outcome.
+    """
+
+    def __init__(
+        self, step: Step, prompt: PromptScores | None, held: int | None, *, plain: bool = False
+    ) -> None:
         self._step, self._prompt, self._held = step, prompt, held
+        self._plain = plain
 
     def wait(self) -> Outcome:
         """What the step produced."""
-        found = outcome(*self._step)
+        batch, rows, chosen, asked = self._step
+        found = plain_outcome(batch, rows, chosen) if self._plain else None
+        found = found or outcome(batch, rows, chosen, asked)
         if self._held is not None:
             found = found._replace(drafts_held=np.full_like(found.token_counts, self._held))
         return found if self._prompt is None else found._replace(prompt=self._prompt)
@@ -166,7 +174,8 @@ class NativeExecutor(Executor):
                 chosen = self._device.run(wanted)
             except NativeError as error:
                 raise MessageError(str(error)) from None
-            return NativeTicket(Step(batch, steady.rows, chosen, steady.asked), None, None)
+            made = Step(batch, steady.rows, chosen, steady.asked)
+            return NativeTicket(made, None, None, plain=not steady.reports)
 
         return step
 

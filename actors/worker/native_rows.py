@@ -117,6 +117,14 @@ def outcome(batch: Batch, rows: Rows, chosen: Chosen, asked: Ints) -> Outcome:
     )
 
 
+def plain_outcome(batch: Batch, rows: Rows, chosen: Chosen) -> Outcome | None:
+    """The same where every row chose, and none has drafts or asks for a report. None: one has no token."""
+    if chosen.ids.min(initial=0) < 0:
+        return None
+    same = rows.slots, ints(batch.generations)
+    return Outcome(*same, chosen.counts, chosen.ids, rows.drafts, logprobs=None)
+
+
 def _one_each(
     batch: Batch, rows: Rows, which: NDArray[np.intp], chosen: Chosen, asked: Ints
 ) -> Outcome:

@@ -15,13 +15,14 @@ class Steady(NamedTuple):
     be found out again as long as no request comes or goes.
 
     same: columns of the batch that stay what they are. asked: alternatives of each row, -1 for no report,
-    [R]; most: the largest, 0 for none.
+    [R]; most: the largest, 0 for none. reports: whether any row asks how likely its token was.
     """
 
     same: tuple[Column, ...]
     rows: Rows
     asked: Ints
     most: int
+    reports: bool
 
     def goes_on(self, batch: Batch, drafts: RowDrafts | None) -> bool:
         """Whether this batch is one of the same rows."""
@@ -38,7 +39,8 @@ def steady(batch: Batch, drafts: RowDrafts | None, rows: Rows, asked: Ints) -> S
     alone = batch.num_decodes == size(batch.slots) == rows.samples.sum()
     if not alone or not _none(drafts) or rows.draft_ids.size:
         return None
-    return Steady(_columns(batch), rows, asked, max(0, int(asked.max(initial=0))))
+    most = int(asked.max(initial=-1))
+    return Steady(_columns(batch), rows, asked, max(0, most), most >= 0)
 
 
 def _columns(batch: Batch) -> tuple[Column, ...]:

@@ -24,11 +24,11 @@ class Running(NamedTuple):
 
 
 class Computed(NamedTuple):
-    """A step that has been computed, whose tokens nobody has read."""
+    """A step that has been computed, whose tokens nobody has read. at: when it ended."""
 
     batch: Batch
     ticket: Ticket
-    times: Times
+    at: float
 
 
 class Done(NamedTuple):
