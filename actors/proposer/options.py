@@ -12,6 +12,9 @@ import msgspec
 from optimist.actors.config import ProposerConfig
 from optimist.messages.errors import ConfigError
 
+MOST_TOKENS = 2**31 - 1
+"""lengths travel as int32"""
+
 OWN_OPTIONS = {
     ("ngram", "ngram-device"): ("ngram_min", "ngram_max"),
     ("suffix",): ("suffix_depth", "suffix_tokens", "suffix_probability"),
@@ -30,20 +33,22 @@ def check_own(config: ProposerConfig) -> None:
 
 def check_ngram(shortest: int, longest: int) -> None:
     """Raise ConfigError, naming the option, for numbers of tokens that cannot be matched."""
-    if shortest < 1:
-        raise ConfigError(f"ngram_min: expected >= 1, got {shortest}")
+    if not 1 <= shortest <= MOST_TOKENS:
+        raise ConfigError(f"ngram_min: expected 1 to {MOST_TOKENS}, got {shortest}")
     if longest < shortest:
         raise ConfigError(
             f"ngram_max: expected at least ngram_min, which is {shortest}, got {longest}"
         )
+    if longest > MOST_TOKENS:
+        raise ConfigError(f"ngram_max: expected at most {MOST_TOKENS}, got {longest}")
 
 
 def check_suffix(config: ProposerConfig) -> None:
     """Raise ConfigError, naming the option, for one out of range."""
-    if config.suffix_depth < 2:
-        raise ConfigError(f"suffix_depth: expected >= 2, got {config.suffix_depth}")
-    if config.suffix_tokens < 0:
-        raise ConfigError(f"suffix_tokens: expected >= 0, got {config.suffix_tokens}")
+    if not 2 <= config.suffix_depth <= MOST_TOKENS:
+        raise ConfigError(f"suffix_depth: expected 2 to {MOST_TOKENS}, got {config.suffix_depth}")
+    if not 0 <= config.suffix_tokens <= MOST_TOKENS:
+        raise ConfigError(f"suffix_tokens: expected 0 to {MOST_TOKENS}, got {config.suffix_tokens}")
     if not 0 < config.suffix_probability <= 1:
         raise ConfigError(
             f"suffix_probability: expected above 0 and at most 1, got {config.suffix_probability}"

@@ -86,11 +86,12 @@ def _groups(config: EngineConfig, names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _check_possible(config: EngineConfig) -> None:
     """Raise ConfigError for a group that a placement with at most one process has no use for."""
-    possible = {"embedded": ({"proposer"}, {"worker", "proposer"}), "inline": ()}[config.placement]
-    if any(set(group.split("+")) not in possible for group in config.groups):
+    possible = {"embedded": ("proposer", "worker+proposer"), "inline": ()}[config.placement]
+    sets = [set(group.split("+")) for group in possible]
+    if any(set(group.split("+")) not in sets for group in config.groups):
         raise ConfigError(
-            f"groups: expected none with placement {config.placement!r}, got "
-            f"{', '.join(config.groups)}; placement 'processes' has groups"
+            f"groups: expected {' or '.join(possible) or 'none'} with placement {config.placement!r}, got "
+            f"{', '.join(config.groups)}; placement 'processes' has all others"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 from optimist.actors.config import WorkerConfig
 from optimist.actors.contract import native_lacks
@@ -27,11 +28,12 @@ def executor_path(config: WorkerConfig) -> str:
     where its library was built and runs this dtype, block size and drafting, else torch.
     A CPU that computes with torch because of an option says so in the log. Raises ConfigError for `native`
     without a library or on a GPU, for `triton` without Triton, for an option that the executor would
-    ignore, and for a device that is not there.
+    ignore, and for a device or a draft model that is not there.
     """
     name = config.executor
     if name not in ("auto", "native", "torch", "triton"):
         return name
+    _check_draft(config)
     # The native library is asked for by name on machines with a GPU too.
     device = (
         "cpu" if (name, config.device) == ("native", "auto") else gpus.chosen_device(config.device)
@@ -55,6 +57,15 @@ def executor_path(config: WorkerConfig) -> str:
     return TORCH
 
 
+def _check_draft(config: WorkerConfig) -> None:
+    """Raise ConfigError for a model that drafts and is not there, before anything else is said of it."""
+    path = config.draft_model
+    if config.proposer == "draft-model" and path and not Path(path).exists():
+        raise ConfigError(
+            f"worker.draft_model: expected a .gguf file or a Hugging Face folder, found nothing at {path}"
+        )
+
+
 def _fastest(config: WorkerConfig, device: str) -> str:
     if device != "cpu":
         why = triton_interpreter.cannot_compile() or (DOUBLE if config.dtype == "float64" else "")
@@ -74,10 +85,11 @@ def _check_effects(config: WorkerConfig, name: str, device: str) -> None:
     """Every option that is given has an effect with this executor on this device."""
     needed = {"fp8": "triton", "int8": "native"}.get(config.kv_dtype, name)
     of_native = f"needs the native executor{_why_not(config)}"
+    of_needed = f"needs the {needed} executor, got {name!r}"
     of_gpu = f"is for a GPU, and the device is {device}"
     refused = (
         ("quant", config.quant != "none" and name == "torch", _narrow(config)),
-        ("kv_dtype", name != needed, f"needs the {needed} executor, got {name!r}"),
+        ("kv_dtype", name != needed, of_native if needed == "native" else of_needed),
         (
             "torch_compile",
             config.torch_compile != "off" and name != "torch",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import os
 from pathlib import PurePath
-from typing import Any, Literal, get_args, get_origin
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
@@ -87,12 +88,16 @@ def _checked(tree: dict[str, Any], name: str, value: object) -> EngineConfig:
 
 
 def _choices(name: str) -> tuple[object, ...]:
-    """The values that an option may have, where its type lists them."""
+    """The values that an option may have, where its type lists them: all, or beside numbers."""
     section = option_names()[name][0]
     kinds = {field.name: field.type for field in msgspec.structs.fields(EngineConfig)}
     owner = kinds[section] if section else EngineConfig
     hint = next(field.type for field in msgspec.structs.fields(owner) if field.name == name)
-    return get_args(hint) if get_origin(hint) is Literal else ()
+    kinds_of_it = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    named = [
+        value for kind in kinds_of_it if get_origin(kind) is Literal for value in get_args(kind)
+    ]
+    return (*named, "a whole number") if named and int in kinds_of_it else tuple(named)
 
 
 def _unknown(name: str, known: list[str]) -> str:

@@ -20,7 +20,10 @@ def plain_words(error: str, choices: Iterable[object] = (), got: str = "") -> st
     """
     text = _AT.sub("", error)
     if match := _CHOICE.match(text):
-        return f"expected one of {', '.join(map(str, choices))}, got {got or match['got']}"
+        named = ", ".join(map(str, choices))
+        return (
+            f"expected {f'one of {named}' if named else 'another value'}, got {got or match['got']}"
+        )
     if match := _TYPE.match(text):
         kind = match["kind"].replace(" | ", " or ").replace("null", "None")
         came = got or match["got"]

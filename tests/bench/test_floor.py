@@ -47,12 +47,37 @@ def test_the_floor_is_bytes_over_bandwidth(capsys: pytest.CaptureFixture[str]) -
     assert (said["probe"], said["threads"], said["context"]) == ("native", 2, 100)
     assert said["memory_gb_per_s"].keys() == {"1", "2"}
     assert said["peak_gops"]["int8"] > 0 < said["peak_gops"]["none"]
+    ranges = {**said["memory_range"], **said["peak_range"]}
+    for name, figure in {**said["memory_gb_per_s"], **said["peak_gops"]}.items():
+        assert ranges[name][0] <= figure <= ranges[name][1]
     (found,) = said["quant"].values()
+    assert found["weights_range"][0] <= found["weights_gb_per_s"] <= found["weights_range"][1]
     for rows, step in found["batches"].items():
         size = found["weight_bytes"] + int(rows) * found["kv_bytes_per_row"]
         seconds = size / (1e9 * found["weights_gb_per_s"])
         assert step["floor_ms"] == pytest.approx(1000 * seconds, rel=0.01)
         assert step["tokens_per_s"] == pytest.approx(int(rows) / seconds, rel=0.01)
+
+
+@pytest.mark.usefixtures("little")
+def test_figures_are_medians_of_rounds_in_which_all_are_taken_in_turn(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[tuple[int, int]] = []
+
+    def read(size: int, threads: int, share: int) -> float:
+        taken.append((size, threads))
+        return 1e9 * len(taken)
+
+    monkeypatch.setattr(floor, "bandwidth", read)
+    monkeypatch.setattr(floor, "peak", lambda quant, threads: 1e9)
+    monkeypatch.setattr(floor, "ROUNDS", 3)
+    said = _said(capsys, "--quant", "int8")
+    assert taken == taken[:3] * 3
+    assert said["quant"]["int8"]["weights_gb_per_s"] == 4
+    assert said["quant"]["int8"]["weights_range"] == [1, 7]
+    assert said["memory_gb_per_s"] == {"1": 5, "2": 6}
+    assert said["memory_range"] == {"1": [2, 8], "2": [3, 9]}
 
 
 @pytest.mark.usefixtures("little")
@@ -79,9 +104,13 @@ def test_a_cache_of_gpus_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--kv-dtype: the native library expects bfloat16 or int8" in capsys.readouterr().err
 
 
-def test_no_context_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "floor", "--context", "0"]) == 2
-    assert "--context: expected at least 1, got 0" in capsys.readouterr().err
+@pytest.mark.parametrize("context", ["0", "8193"])
+def test_a_context_that_the_model_does_not_have_is_refused(
+    context: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "floor", "--context", context]) == 2
+    said = f"--context: expected 1 to 8192, which the model was made for, got {context}"
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("isa", here())

@@ -97,6 +97,10 @@ async def test_options_of_a_request_that_are_wrong_are_refused_by_name(
             "dtype: expected one of float32, bfloat16, float64, got 'float8'",
         ),
         (
+            {"draft_tokens": "many", "proposer": "ngram"},
+            "draft_tokens: expected one of auto, a whole number, got 'many'",
+        ),
+        (
             {"placement": "cloud"},
             "placement: expected one of inline, embedded, processes, got 'cloud'",
         ),

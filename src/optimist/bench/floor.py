@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from math import prod
 from statistics import median
 from time import perf_counter
@@ -24,6 +26,12 @@ BEYOND_CACHES = 512 << 20
 
 PASS_BYTES = 2 << 30
 """read in all for one figure"""
+
+ROUNDS = 5
+"""in which every figure is taken once"""
+
+Figures = dict[str, list[float]]
+"""Of each probe, what it found in each round."""
 
 BATCHES = (1, 8, 32)
 
@@ -48,38 +56,73 @@ def measure(
 
     context: tokens behind every row. peak_gops: thousand millions of multiplications and additions a
     second out of registers, on all threads: what bounds prompts. Figures of bandwidth are GB/s: `memory` of more than caches hold,
-    `weights` of as many bytes as a step's weights, read over and over as steps do. Raises ConfigError
-    for a context below 1, for a format that the file does not have and for a cache of GPUs.
+    `weights` of as many bytes as a step's weights, read over and over as steps do. Each is taken once in
+    each of ROUNDS rounds, in turns with all others, since machines have states that last for seconds: its
+    figure is the median, beside it the least and the most; floors are those of the median. Raises ConfigError
+    for a context that the model does not have, for a format that the file does not have and for a cache of GPUs.
     """
-    if context < 1:
-        raise ConfigError(f"--context: expected at least 1, got {context}")
     many = threads_of(threads)
-    formats: dict[str, Any] = {}
     with open_source(model or str(default_model())) as source:
-        for name in (quant,) if quant else possible(source):
-            size, row = step_bytes(source, name), context * token_bytes(source, name, kv)
-            speed = bandwidth(size, many)
-            formats[name] = {
-                "weight_bytes": size,
-                "kv_bytes_per_row": row,
-                "weights_gb_per_s": _gigabytes(speed),
-                "batches": {str(rows): _floor(size, row, rows, speed) for rows in BATCHES},
-            }
+        longest = source.config.max_model_len
+        if not 1 <= context <= longest:
+            raise ConfigError(
+                f"--context: expected 1 to {longest}, which the model was made for, got {context}"
+            )
+        sizes = {
+            name: (step_bytes(source, name), context * token_bytes(source, name, kv))
+            for name in ((quant,) if quant else possible(source))
+        }
+    weights, memory, peaks = _rounds(
+        {name: partial(bandwidth, size, many, ROUNDS) for name, (size, _) in sizes.items()},
+        {str(n): partial(bandwidth, BEYOND_CACHES, n, ROUNDS) for n in sorted({1, many})},
+        {name: partial(peak, name, many) for name in PEAKS if not missing()},
+    )
     return {
         "threads": many,
-        "memory_gb_per_s": {
-            str(count): _gigabytes(bandwidth(BEYOND_CACHES, count)) for count in sorted({1, many})
-        },
-        "peak_gops": {} if missing() else {q: _gigabytes(peak(q, many)) for q in PEAKS},
+        "rounds": ROUNDS,
+        "memory_gb_per_s": _medians(memory),
+        "memory_range": _ranges(memory),
+        "peak_gops": _medians(peaks),
+        "peak_range": _ranges(peaks),
         "probe": "numpy" if missing() else "native",
         "context": context,
-        "quant": formats,
+        "quant": {
+            name: {
+                "weight_bytes": size,
+                "kv_bytes_per_row": row,
+                "weights_gb_per_s": _medians(weights)[name],
+                "weights_range": _ranges(weights)[name],
+                "batches": {str(n): _floor(size, row, n, median(weights[name])) for n in BATCHES},
+            }
+            for name, (size, row) in sizes.items()
+        },
     }
 
 
-def bandwidth(size: int, threads: int) -> float:
-    """Bytes a second that threads read together of the same `size` bytes, median of some passes."""
-    passes = max(5, PASS_BYTES // size)
+def _rounds(*probes: Mapping[str, Callable[[], float]]) -> list[Figures]:
+    """What each probe found, of each group of them, by its name: all of them once, then all again."""
+    found: list[Figures] = [{name: [] for name in group} for group in probes]
+    for _ in range(ROUNDS):
+        for group, into in zip(probes, found, strict=True):
+            for name, probe in group.items():
+                into[name].append(probe())
+    return found
+
+
+def _medians(found: Figures) -> dict[str, float]:
+    return {name: _gigabytes(median(each)) for name, each in found.items()}
+
+
+def _ranges(found: Figures) -> dict[str, list[float]]:
+    """Of each the least and the most."""
+    return {name: [_gigabytes(min(each)), _gigabytes(max(each))] for name, each in found.items()}
+
+
+def bandwidth(size: int, threads: int, share: int = 1) -> float:
+    """Bytes a second that threads read together of the same `size` bytes, median of some passes, of which
+    a share is made.
+    """
+    passes = max(3, PASS_BYTES // share // size)
     if missing():
         return size / median(_numpy_seconds(size, threads, passes))
     from optimist.kernels.native.probe import read_seconds

@@ -32,6 +32,11 @@ NEEDED = (
 )
 OPTIONAL = {"uvloop": "a faster event loop", "trio": "Engine in trio programs", "triton": "GPUs"}
 
+WITHOUT_LIBRARY = (
+    "torch computes instead, more slowly; on a CPU there is no --quant, no --packed-cache and no --kv-dtype int8, a "
+    "row's logits need not be the same bits alone and among others, and every worker loads torch"
+)
+
 
 class Finding(NamedTuple):
     """One thing looked at. good: None where it is only worth knowing."""
@@ -123,7 +128,7 @@ def _native() -> Finding:
     from optimist.kernels.native.library import instruction_set, missing
 
     if why := missing():
-        return Finding("native library", None, f"{why}; torch computes instead, more slowly")
+        return Finding("native library", None, f"{why}; {WITHOUT_LIBRARY}")
     cache = "KV cache of 8 bits with --quant int8 and int4, else bfloat16"
     return Finding("native library", True, f"{instruction_set()}; {cache}")
 

@@ -231,7 +231,14 @@ def test_a_text_longer_than_the_room_is_remembered_by_its_end() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"suffix_depth": 1}, {"suffix_tokens": -1}, {"suffix_probability": 0.0}]
+    "options",
+    [
+        {"suffix_depth": 1},
+        {"suffix_depth": 10**22},
+        {"suffix_tokens": -1},
+        {"suffix_tokens": 10**22},
+        {"suffix_probability": 0.0},
+    ],
 )
 def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(options))):

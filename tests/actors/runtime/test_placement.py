@@ -115,6 +115,8 @@ def test_a_group_cannot_name_a_proposer_that_is_no_actor() -> None:
 
 
 def test_groups_are_refused_where_the_placement_has_no_processes_for_them() -> None:
-    config = EngineConfig(placement="embedded", groups=("scheduler+builder",))
-    with pytest.raises(ConfigError, match="groups: expected none with placement 'embedded'"):
-        layout(config, gateway_here=True)
+    expected: dict[Placement, str] = {"embedded": r"proposer or worker\+proposer", "inline": "none"}
+    for placement, what in expected.items():
+        config = EngineConfig(placement=placement, groups=("scheduler+builder",))
+        with pytest.raises(ConfigError, match=f"groups: expected {what} with placement"):
+            layout(config, gateway_here=True)

@@ -53,6 +53,10 @@ def test_without_a_library_torch_computes(monkeypatch: pytest.MonkeyPatch) -> No
         match=r"worker\.quant: int8 needs the native or the triton executor: it was not built",
     ):
         executor_path(WorkerConfig(quant="int8"))
+    with pytest.raises(
+        ConfigError, match=r"worker\.kv_dtype: int8 needs the native executor: it was not built"
+    ):
+        executor_path(WorkerConfig(kv_dtype="int8"))
 
 
 @pytest.mark.parametrize(
@@ -110,6 +114,15 @@ def test_torch_instead_of_native_is_told_with_its_reason(
     executor_path(WorkerConfig(**options))
     assert bool(caplog.text) == bool(said)
     assert said in caplog.text
+
+
+def test_a_draft_model_that_is_not_there_is_all_that_is_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    message = r"worker\.draft_model: expected a \.gguf file or .*, found nothing at /nope"
+    with pytest.raises(ConfigError, match=message):
+        executor_path(WorkerConfig(proposer="draft-model", draft_model="/nope"))
+    assert not caplog.records
 
 
 def test_choosing_loads_no_torch() -> None:

@@ -39,7 +39,11 @@ def test_self_draft_leaves_layers_out(layers: int) -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"ngram_min": 0}, "ngram_min: expected >= 1"), ({"ngram_max": 1}, "ngram_max: expected at")],
+    [
+        ({"ngram_min": 0}, "ngram_min: expected 1 to"),
+        ({"ngram_max": 1}, "ngram_max: expected at least"),
+        ({"ngram_max": 10**22}, "ngram_max: expected at most 2147483647, got 10"),
+    ],
 )
 def test_a_look_up_needs_tokens_to_match(options: dict[str, int], message: str) -> None:
     wrong = config(proposer="ngram-device", **options)
