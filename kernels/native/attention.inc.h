@@ -384,10 +384,9 @@ void chunk_values(Scratch* s, int row, int rows, const Chunk& chunk, const Atten
 
 // Where the partial result of a chunk goes: maximum, sum, values.
 ALWAYS float* partial_at(const AttentionWork& work, int row, int group, int kv_head, int chunk) {
-  const Geometry& g = *work.geometry;
-  size_t token = work.token + row / group, head = (size_t)kv_head * group + row % group;
-  return work.partial +
-         ((token * g.heads + head) * work.partial_chunks + chunk) * (size_t)(g.width + kTile);
+  size_t token = row / group, head = (size_t)(kv_head - work.kv_head) * group + row % group;
+  return work.partial + ((token * work.partial_heads + head) * work.partial_chunks + chunk - work.chunk) *
+                            (size_t)(work.geometry->width + kTile);
 }
 
 void attend_chunk(const AttentionWork& work, Scratch* s, const Heads& heads, int kv_head, int group,
@@ -466,9 +465,10 @@ ALWAYS void begin_row(const AttentionWork& work, Scratch* s, int row, int token,
   for (int i = 0; !work.partial && i < g.width; i += 16) store(values + i, set1(0.0f));
 }
 
+// token, head: of the item.
 ALWAYS void end_row(const AttentionWork& work, Scratch* s, int row, int token, int head) {
   const Geometry& g = *work.geometry;
-  size_t at = work.token + token, column = (size_t)head * g.head_dim;
+  size_t at = token, column = (size_t)head * g.head_dim;
   put_head(g, scratch_values(s, g.width) + (size_t)row * g.width, s->sum[row],
            work.out ? work.out + at * work.out_stride + column : nullptr,
            work.half ? work.half + at * work.half_stride + column : nullptr);
@@ -483,6 +483,7 @@ void attend_heads(const AttentionWork& work, const Heads& heads) {
   for (int chunk = work.chunk; chunk < work.chunk + work.chunks; ++chunk)
     for (int head = heads.begin; head < heads.end; ++head)
       attend_chunk(work, s, heads, head, group, chunk);
+  first -= work.kv_head * group;
   for (int row = 0; !work.partial && row < all; ++row)
     end_row(work, s, row, row % rows / group, first + row / rows * group + row % group);
 }

@@ -108,8 +108,9 @@ struct AttentionWork {
   int32_t next_kv_head, next_chunk, next_position;
   float scale;            // of the scores, in powers of two
   uint8_t* scratch;
-  float* partial;  // [tokens][heads][chunks of the row][width + 2], or null
-  int32_t partial_chunks;
+  // Where results go, each of the item's first token, head and chunk; the first or one of the others.
+  float* partial;  // [tokens][heads][chunks][width + kTile], or null
+  int32_t partial_heads, partial_chunks;
   float* out;  // [tokens][heads * head_dim], or null
   size_t out_stride;
   uint16_t* half;  // the same in bf16, or null

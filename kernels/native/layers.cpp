@@ -39,6 +39,13 @@ int parts_of(const Linear& linear, int rows, int threads) {
   return std::min({panels, Pool::kMostParts / threads * threads, least * threads});
 }
 
+// Whether the results of a part fit where a thread keeps them until they are brought home. Those of a very
+// wide matrix, which has more panels than a phase has parts, may not.
+bool are_few(const Linear& linear, int rows, int threads) {
+  int panels = linear.outputs / kPanel, parts = parts_of(linear, rows, threads);
+  return (panels + parts - 1) / parts * rows <= kFewTiles;
+}
+
 }  // namespace
 
 void Step::embed(Walk& walk) {
@@ -71,7 +78,8 @@ void Step::embed_token(int t) {
 // Rows that `next` multiplies. Few of them every thread makes for itself: it costs less than to wait
 // for the others.
 Step::Input Step::input(ActsBuffer& shared, const Linear& next, int rows, int few) const {
-  Input input = {shared.view, &next, rows, rows <= few, nullptr, nullptr, nullptr};
+  bool own = rows <= few && are_few(next, rows, m_.shape.threads);
+  Input input = {shared.view, &next, rows, own, nullptr, nullptr, nullptr};
   input.acts.groups = next.inputs / next.group;
   return input;
 }
@@ -124,8 +132,7 @@ void Step::make_row(const Input& input, const Acts& acts, int row, int thread) c
 void Step::multiply(Walk& walk, const Linear& linear, const Input& input, const Epilogue& epilogue,
                     const Linear* next) {
   int panels = linear.outputs / kPanel, parts = parts_of(linear, input.rows, walk.threads);
-  int most = (panels + parts - 1) / parts * input.rows;
-  if (input.own || most <= kFewTiles)
+  if (are_few(linear, input.rows, walk.threads))
     return multiply_few(walk, linear, input, epilogue, next, parts);
   Epilogue own = epilogue;
   own.best = epilogue.best ? thread_best_[walk.thread].data() : nullptr;
@@ -165,7 +172,8 @@ void Step::multiply_few(Walk& walk, const Linear& linear, const Input& input,
                   fetched, own.tiles.get());
   };
   size_t bytes = panels / parts * linear.panel_bytes * ((input.rows + 7) / 8);
-  m_.pool.parts(walk, parts, bytes, compute, [&](int part) {
+  auto read = [&](int) { return bytes; };
+  m_.pool.parts(walk, parts, read, compute, [&](int part) {
     Epilogue mine = epilogue;
     mine.best = epilogue.best ? thread_best_[walk.thread].data() : nullptr;
     isa_.finish(linear, input.rows, share(panels, part, parts), share(panels, part + 1, parts),
@@ -237,74 +245,6 @@ void Step::clear_rest(int token, int index) {
     std::memset(m_.inner.view.values + token * m_.inner.view.stride + 2 * filled, 0, 2 * (size_t)rest);
   else
     std::fill_n(m_.mixed.get() + (size_t)token * m_.attn_width + filled, rest, 0.0f);
-}
-
-void Step::attend(Walk& walk, int index) {
-  bool half = m_.layers[index].o.linear.format == Format::bf16;
-  AttentionWork work = {};
-  work.geometry = &m_.cache_shape;
-  work.queries = m_.queries.get();
-  work.query_scales = m_.query_scales.get();
-  work.cache = m_.cache.get() + index * m_.layer_stride;
-  work.window = m_.shape.window;
-  work.scale = score_scale(m_.shape.head_dim);
-  work.scratch = m_.workspaces[walk.thread]->attention.get();
-  work.partial = split_ ? m_.partial.get() : nullptr;
-  work.partial_chunks = partial_chunks_;
-  work.out = half ? nullptr : m_.mixed.get();
-  work.out_stride = m_.attn_width;
-  work.half = half ? reinterpret_cast<uint16_t*>(m_.inner.view.values) : nullptr;
-  work.half_stride = m_.inner.view.stride / 2;
-  int items = (int)items_.size(), parts = std::min(items, Pool::kMostParts);
-  m_.pool.parts(walk, parts, [&](int part) {
-    for (int i = share(items, part, parts); i < share(items, part + 1, parts); ++i)
-      attend_item(work, items_[i], i + 1 < items ? &items_[i + 1] : nullptr);
-  });
-  if (split_) merge(walk);
-  lap(walk, kAttention);
-}
-
-void Step::attend_item(AttentionWork& work, const Item& item, const Item* next) const {
-  work.next_table = nullptr;
-  if (next) {
-    work.next_table = m_.slots.table(rows_[next->row].slot);
-    work.next_kv_head = next->kv_head;
-    work.next_chunk = next->chunk;
-    work.next_position = positions_[next->token + next->tokens - 1];
-  }
-  work.table = m_.slots.table(rows_[item.row].slot);
-  work.token = item.token;
-  work.tokens = item.tokens;
-  work.position = positions_[item.token];
-  work.kv_head = item.kv_head;
-  work.kv_heads = item.kv_heads;
-  work.chunk = item.chunk;
-  work.chunks = item.chunks;
-  isa_.attend(work);
-}
-
-void Step::merge(Walk& walk) {
-  int64_t all = (int64_t)ids_.size() * m_.cache_shape.heads;
-  int parts = m_.pool.pieces(all);
-  m_.pool.parts(walk, parts, [&](int part) {
-    for (int i = share(all, part, parts); i < share(all, part + 1, parts); ++i) merge_head(i);
-  });
-}
-
-void Step::merge_head(int index) const {
-  const Geometry& g = m_.cache_shape;
-  size_t chunk_size = g.width + kTile;
-  int token = index / g.heads, head = index % g.heads;
-  int begin = first_chunk(positions_[rows_[row_of_[token]].first_token]);
-  int end = positions_[token] / kChunk + 1;
-  MergeWork work = {&g, m_.partial.get() + ((size_t)index * partial_chunks_ + begin) * chunk_size,
-                    end - begin, nullptr, nullptr};
-  if (m_.layers[0].o.linear.format == Format::bf16)
-    work.half = reinterpret_cast<uint16_t*>(m_.inner.view.values + token * m_.inner.view.stride) +
-                head * g.head_dim;
-  else
-    work.out = m_.mixed.get() + (size_t)token * m_.attn_width + head * g.head_dim;
-  isa_.merge(work);
 }
 
 void Step::outputs(Walk& walk) {

@@ -115,6 +115,7 @@ Model::Model(const Shape& given, const Isa& set)
     own.row.allocate(widest);
     own.tiles.allocate(kFewTiles * kPanel);
     own.attention.allocate(isa.attention_scratch(cache_shape.width));
+    own.attended.allocate((size_t)kFewAttended * (cache_shape.width + kTile));
     own.choice.allocate(isa.choose_scratch(shape.vocab));
   }
 }

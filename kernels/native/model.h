@@ -57,11 +57,15 @@ constexpr int kOwnOutputs = 64;
 constexpr int kFewRows = 64;
 constexpr int kFewTiles = 256;
 
+// Query rows of all heads of an item of attention that may be computed twice.
+constexpr int kFewAttended = 96;
+
 // Buffers of one thread.
 struct Workspace {
   ActsBuffer acts;
   Buffer<float> row, choice, tiles;
   Buffer<uint8_t> attention;
+  Buffer<float> attended;  // what comes of an item that may be computed twice
 };
 
 // Parts of a step whose time is counted.

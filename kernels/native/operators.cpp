@@ -36,7 +36,7 @@ struct Counting : Job {
   void work(Walk& walk) override {
     for (int phase = 0; phase < phases; ++phase)
       pool.parts(
-          walk, count, 0, [&](int) { compute(walk, phase); },
+          walk, count, [](int) { return size_t(0); }, [&](int) { compute(walk, phase); },
           [&](int part) { ++counts[phase * count + part]; });
     if (walk.thread == 0) over.store(true);
   }
@@ -134,18 +134,20 @@ NATIVE_API void native_op_attention(const char* isa, int32_t heads, int32_t kv_h
   work.scale = score_scale(dim);
   work.scratch = scratch.get();
   work.kv_heads = kv_heads;
-  work.partial = pieces ? partial.get() : nullptr;
+  work.partial_heads = heads;
   work.partial_chunks = chunks;
-  work.out = result.get();
   work.out_stride = (size_t)heads * dim;
   int most = kQueryRows / (heads / kv_heads);
   for (int t = first; t < tokens; t += most) {
     work.token = work.position = t;
     work.tokens = tokens - t < most ? tokens - t : most;
+    work.out = result.get() + (size_t)t * heads * dim;
     int begin = window && t >= window ? (t + 1 - window) / kChunk : 0;
     int end = (t + work.tokens - 1) / kChunk + 1;
     for (work.chunk = begin; work.chunk < end; work.chunk += work.chunks) {
       work.chunks = pieces ? 1 : end - begin;
+      if (pieces)
+        work.partial = partial.get() + ((size_t)t * heads * chunks + work.chunk) * (g.width + kTile);
       set.attend(work);
     }
     for (int i = t; pieces && i < t + work.tokens; ++i)

@@ -59,13 +59,13 @@ class Pool {
   // is seen after it.
   template <typename Act>
   void parts(Walk& walk, int count, const Act& act) {
-    phase(walk, count, kPatience, false, [](int) {}, act);
+    phase(walk, count, [](int) { return size_t(0); }, [](int) {}, act, false);
   }
   // A phase whose parts may be computed twice: compute(part) writes where no other thread reads or
-  // writes, commit(part) brings it home, once. bytes: of memory that a part reads.
-  template <typename Compute, typename Commit>
-  void parts(Walk& walk, int count, size_t bytes, const Compute& compute, const Commit& commit) {
-    phase(walk, count, kPatience + (int)(bytes / kBytesALook), true, compute, commit);
+  // writes, commit(part) brings it home, once. bytes(part): of memory that it reads.
+  template <typename Bytes, typename Compute, typename Commit>
+  void parts(Walk& walk, int count, const Bytes& bytes, const Compute& compute, const Commit& commit) {
+    phase(walk, count, bytes, compute, commit, true);
   }
   // Into how many parts to cut `all` small things: not more than `each` for every thread.
   int pieces(int64_t all, int each = 2) const {
@@ -90,12 +90,14 @@ class Pool {
     alignas(128) std::atomic<uint64_t> done{0};  // parts
   };
 
-  template <typename Compute, typename Commit>
-  void phase(Walk& walk, int count, int patience, bool twice, const Compute& compute, const Commit& commit);
+  template <typename Bytes, typename Compute, typename Commit>
+  void phase(Walk& walk, int count, const Bytes& bytes, const Compute& compute, const Commit& commit,
+             bool twice);
   template <typename Compute, typename Commit>
   void carry(const Walk& walk, int part, bool twice, const Compute& compute, const Commit& commit);
-  template <typename Compute, typename Commit>
-  bool redo(const Walk& walk, const Compute& compute, const Commit& commit);
+  template <typename Bytes, typename Compute, typename Commit>
+  bool redo(const Walk& walk, int looks, const Bytes& bytes, const Compute& compute,
+            const Commit& commit);
   bool over(const Walk& walk) const;
   int take_over(const Walk& walk, int count, bool patient);
   int take(const Walk& walk, int member, int count, bool patient);
@@ -130,9 +132,9 @@ class Pool {
   std::condition_variable wake_;
 };
 
-template <typename Compute, typename Commit>
-void Pool::phase(Walk& walk, int count, int patience, bool twice, const Compute& compute,
-                 const Commit& commit) {
+template <typename Bytes, typename Compute, typename Commit>
+void Pool::phase(Walk& walk, int count, const Bytes& bytes, const Compute& compute,
+                 const Commit& commit, bool twice) {
   ++walk.phase;
   walk.goal += count;
   if (walk.threads == 1) {
@@ -149,11 +151,10 @@ void Pool::phase(Walk& walk, int count, int patience, bool twice, const Compute&
   for (int spins = 0; !over(walk); rest(++spins)) {
     if (!spins && walk.timed && since == 0) since = now();
     if (spins % kLookAround != kLookAround - 1) continue;
-    bool patient = spins < patience;
-    int part = take_over(walk, count, patient);
+    int part = take_over(walk, count, spins < kPatience);
     if (part != kNone)
       carry(walk, part, twice, compute, commit);
-    else if (patient || !twice || !redo(walk, compute, commit))
+    else if (!twice || spins < kPatience || !redo(walk, spins - kPatience, bytes, compute, commit))
       continue;
     spins = 0;
   }
@@ -175,14 +176,17 @@ void Pool::carry(const Walk& walk, int part, bool twice, const Compute& compute,
   count_part(walk);
 }
 
-// A part that another thread has begun, once more. False: there is none, or it was finished meanwhile.
-template <typename Compute, typename Commit>
-bool Pool::redo(const Walk& walk, const Compute& compute, const Commit& commit) {
+// A part that another thread has begun, once more, if it takes longer than so many looks. False: there
+// is none, or it was finished meanwhile.
+template <typename Bytes, typename Compute, typename Commit>
+bool Pool::redo(const Walk& walk, int looks, const Bytes& bytes, const Compute& compute,
+                const Commit& commit) {
   for (int i = 1; i < walk.threads; ++i) {
     std::atomic<uint64_t>& held = members_[(walk.thread + i) % walk.threads].held;
     uint64_t seen = held.load(std::memory_order_acquire);
     if (seen >> (kBits + 2) != walk.phase || (seen & 3) != kComputing) continue;
     int part = (int)(seen >> 2 & kMostParts);
+    if ((size_t)looks < bytes(part) / kBytesALook) continue;
     compute(part);
     if (!held.compare_exchange_strong(seen, seen | kTaken, std::memory_order_acq_rel)) continue;
     commit(part);

@@ -4,11 +4,6 @@
 #include <cmath>
 
 namespace native {
-namespace {
-
-constexpr size_t kMostPartial = size_t(1) << 22;  // floats
-
-}  // namespace
 
 Step::Step(Model& model) : m_(model), isa_(model.isa) { m_.steps.fetch_add(1); }
 
@@ -115,64 +110,6 @@ void Step::place_tokens(const Rows& rows) {
       positions_.push_back(row.start + q);
       row_of_.push_back((int)i);
     }
-  }
-}
-
-int Step::first_chunk(int position) const {
-  int window = m_.shape.window;
-  return window && position >= window ? (position + 1 - window) / kChunk : 0;
-}
-
-void Step::plan_attention() {
-  int threads = m_.shape.threads, heads = m_.cache_shape.kv_heads;
-  int group = m_.cache_shape.heads / heads, most = std::max(1, kQueryRows / group);
-  items_.clear();
-  int longest = 0, chunks = 0;
-  for (const Row& row : rows_) {
-    longest = std::max(longest, row.queries);
-    chunks = std::max(chunks, (row.start + row.queries - 1) / kChunk + 1);
-  }
-  size_t tokens = ids_.size(), rows = rows_.size();
-  size_t partial = tokens * m_.cache_shape.heads * chunks * (m_.cache_shape.width + kTile);
-  // Too few sequences to share out whole: heads go apart, then pieces of the context.
-  bool by_head = longest > most || rows < 2 * (size_t)threads;
-  split_ = threads > 1 && chunks > 1 && longest <= most && partial <= kMostPartial &&
-           rows * heads < 4 * (size_t)threads;
-  partial_chunks_ = chunks;
-  if (split_ && m_.partial.bytes() < partial * sizeof(float)) m_.partial.allocate(partial);
-  for (size_t i = 0; i < rows; ++i) add_items((int)i, by_head, split_);
-  // The longest first, so that the end is even.
-  std::stable_sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
-    return (int64_t)a.chunks * a.tokens * a.kv_heads > (int64_t)b.chunks * b.tokens * b.kv_heads;
-  });
-  deal_items();
-}
-
-// Every thread's share gets its part of the long ones and of the short ones.
-void Step::deal_items() {
-  int threads = m_.shape.threads, all = (int)items_.size(), thread = 0;
-  std::vector<Item> dealt(items_.size());
-  std::vector<int> at;
-  for (int i = 0; i < threads; ++i) at.push_back(share(all, i, threads));
-  for (const Item& item : items_) {
-    while (at[thread] == share(all, thread + 1, threads)) thread = (thread + 1) % threads;
-    dealt[at[thread]++] = item;
-    thread = (thread + 1) % threads;
-  }
-  items_.swap(dealt);
-}
-
-void Step::add_items(int index, bool by_head, bool by_chunk) {
-  const Row& row = rows_[index];
-  int heads = m_.cache_shape.kv_heads, each = by_head ? 1 : heads;
-  int most = std::max(1, kQueryRows / (m_.cache_shape.heads / heads));
-  for (int low = 0; low < row.queries; low += most) {
-    int here = std::min(most, row.queries - low), position = row.start + low;
-    int begin = first_chunk(position), end = (position + here - 1) / kChunk + 1;
-    int step = by_chunk ? 1 : end - begin;
-    for (int head = 0; head < heads; head += each)
-      for (int chunk = begin; chunk < end; chunk += step)
-        items_.push_back({index, row.first_token + low, here, head, each, chunk, step});
   }
 }
 

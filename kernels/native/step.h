@@ -50,6 +50,7 @@ class Step : public Job, public std::enable_shared_from_this<Step> {
   bool check(const Row& row, int32_t length);
   void place_tokens(const Rows& rows);
   void plan_attention();
+  void keep_tables();
   void add_items(int row, bool by_head, bool by_chunk);
   void deal_items();
   int first_chunk(int position) const;
@@ -62,7 +63,11 @@ class Step : public Job, public std::enable_shared_from_this<Step> {
   void rope(Walk& walk, int index);
   void clear_rest(int token, int index);
   void attend(Walk& walk, int index);
-  void attend_item(AttentionWork& work, const Item& item, const Item* next) const;
+  void attend_item(AttentionWork& work, int index) const;
+  void place(AttentionWork& work, const Item& item, bool half) const;
+  void place_aside(AttentionWork& work, const Item& item, bool half, int thread) const;
+  void bring_home(const AttentionWork& aside, const Item& item) const;
+  size_t item_bytes(const Item& item) const;
   void merge(Walk& walk);
   void merge_head(int index) const;
   void outputs(Walk& walk);
@@ -95,6 +100,8 @@ class Step : public Job, public std::enable_shared_from_this<Step> {
   std::vector<int32_t> first_output_;  // of each row
   std::vector<int32_t> sampling_;      // rows that choose
   std::vector<Item> items_;
+  std::vector<int32_t> tables_;       // blocks of all rows
+  std::vector<size_t> first_block_;   // of each row, there
   std::vector<std::vector<Best>> thread_best_;
   const Chosen* chosen_ = nullptr;
   float* logits_ = nullptr;
@@ -102,6 +109,7 @@ class Step : public Job, public std::enable_shared_from_this<Step> {
   int first_score_ = 0;
   int layers_ = 0;
   bool split_ = false;  // attention by chunk, merged afterwards
+  bool twice_ = false;  // its items may be computed twice
   int partial_chunks_ = 0;
   double since_ = 0, waited_ = 0;
 };

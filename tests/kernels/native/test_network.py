@@ -90,3 +90,13 @@ def test_the_cache_is_as_large_as_is_said(shape: str, kept: Format) -> None:
 def test_the_portable_set_is_everywhere() -> None:
     assert here()[-1] == "portable"
     assert set(here()) <= set(SETS)
+
+
+def test_a_vocabulary_of_more_panels_than_a_phase_has_parts() -> None:
+    network = device(replace(TOY, vocab_size=151_000))
+    open_slot(network, 0, TEXT, range(20, 30))
+    whole = network.logits(rows([0], [64]))
+    open_slot(network, 1, TEXT, range(10, 20))
+    pieces = [network.logits(rows([1], [query])) for query in (8, 16, 40)]
+    network.close()
+    assert np.array_equal(whole, np.concatenate(pieces))
