@@ -40,6 +40,8 @@ NATIVE_API const char* native_isa(const char* name) {
   return isa ? isa->name : nullptr;
 }
 
+NATIVE_API int32_t native_built(const char* name) { return is_built(name); }
+
 // Null, with a text in `error`, where memory or threads do not suffice.
 NATIVE_API Device* native_create(const Shape* shape, const char* isa, char* error, int32_t size) {
   try {

@@ -47,17 +47,27 @@ struct Candidate {
   bool (*runs)();
 };
 
-// Best first.
+// Best first. The compiler may know fewer than the processor.
 const Candidate kCandidates[] = {
-#ifdef NATIVE_X86
+#ifdef NATIVE_ISA_AVX512
     {&kAvx512, runs_avx512},
+#endif
+#ifdef NATIVE_ISA_AVXVNNI
     {&kAvxVnni, runs_avxvnni},
+#endif
+#ifdef NATIVE_ISA_AVX2
     {&kAvx2, runs_avx2},
 #endif
     {&kPortable, runs_anywhere},
 };
 
 }  // namespace
+
+bool is_built(const char* name) {
+  for (const Candidate& candidate : kCandidates)
+    if (!std::strcmp(name, candidate.isa->name)) return true;
+  return false;
+}
 
 const Isa* find_isa(const char* name) {
   for (const Candidate& candidate : kCandidates)

@@ -190,5 +190,7 @@ constexpr int kQueryRows = 96;
 
 // The best set of this machine, or the one of this name. Null: there is no such, or it cannot run.
 const Isa* find_isa(const char* name);
+// Whether the compiler knew the set of this name, whatever the machine has.
+bool is_built(const char* name);
 
 }  // namespace native

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
+import platform
 from ctypes import (
     POINTER,
     c_char_p,
@@ -25,6 +27,9 @@ ABI = 4
 
 SETS = ("avx512", "avxvnni", "avx2", "portable")
 """instruction sets that it may hold, best first"""
+
+FORCED = "OPTIMIST_NATIVE_ISA"
+"""environment variable that names one of them, where the best is not wanted"""
 
 MOST_THREADS = 512
 """that compute together"""
@@ -103,6 +108,7 @@ class CScores(ctypes.Structure):
 _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "native_abi": (c_int32, ()),
     "native_isa": (c_char_p, (c_char_p,)),
+    "native_built": (c_int32, (c_char_p,)),
     "native_create": (c_void_p, (POINTER(CShape), c_char_p, c_char_p, c_int32)),
     "native_destroy": (None, (c_void_p,)),
     "native_error": (c_char_p, (c_void_p,)),
@@ -162,11 +168,22 @@ def missing() -> str:
 
 
 def instruction_set(name: str = "") -> str:
-    """The best set of this machine, or the one called `name`. Raises ConfigError where it has none."""
-    found = library().native_isa(name.encode())
+    """The set called `name`, else the one that OPTIMIST_NATIVE_ISA names, else the best of this machine.
+
+    Raises ConfigError where it is not there.
+    """
+    wanted = name or os.environ.get(FORCED, "")
+    found = library().native_isa(wanted.encode())
     if found is None:
-        raise ConfigError(f"native: expected one of {', '.join(here())}, got {name!r}")
+        whose = "native" if name else FORCED
+        raise ConfigError(f"{whose}: expected one of {', '.join(here())}, got {wanted!r}")
     return str(found.decode())
+
+
+def left_out() -> list[str]:
+    """Sets of this kind of machine that the compiler did not know when the library was built."""
+    x86 = platform.machine().lower() in ("x86_64", "amd64")
+    return [name for name in SETS if x86 and not library().native_built(name.encode())]
 
 
 def layout() -> int:

@@ -222,7 +222,7 @@ uint64_t read_memory(const uint8_t* memory, size_t bytes) {
     UNROLL for (int j = 0; j < 8; ++j)
       sum[j] = xori(sum[j], loadi((const int32_t*)(memory + i + 64 * j)));
   int32_t all = 0;
-  for (int j = 0; j < 8; ++j) all ^= reduce_addi(sum[j]);
+  UNROLL for (int j = 0; j < 8; ++j) all ^= reduce_addi(sum[j]);
   return (uint64_t)(uint32_t)all;
 }
 

@@ -34,6 +34,12 @@ VARIABLES = (
         ("off", "warn", "error"),
     ),
     Variable(
+        "OPTIMIST_NATIVE_ISA",
+        "",
+        "instruction set of the native library, where it is not to be the best that this machine has; texts differ among sets",
+        ("avx512", "avxvnni", "avx2", "portable"),
+    ),
+    Variable(
         "OPTIMIST_CONSTRAINTS",
         "",
         "constraints file of `./run`; empty is constraints/cpu.txt unless a GPU is there",

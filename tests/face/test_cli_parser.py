@@ -125,6 +125,11 @@ def test_a_successor_that_is_one_word_exists() -> None:
             "OPTIMIST_CODEK: no such variable; the nearest is OPTIMIST_CODEC",
         ),
         ("OPTIMIST_CODEC", "sometimes", "OPTIMIST_CODEC: expected one of wire, always"),
+        (
+            "OPTIMIST_NATIVE_ISA",
+            "sse9",
+            "NATIVE_ISA: expected one of avx512, avxvnni, avx2, portable",
+        ),
         ("OPTIMIST_SYNC_CHECK", "loud", "OPTIMIST_SYNC_CHECK: expected one of off, warn, error"),
     ],
 )

@@ -14,6 +14,7 @@ import toy_device
 from optimist.actors.worker.base import Executor
 from optimist.actors.worker.native_executor import NativeExecutor
 from optimist.actors.worker.torch_executor import TorchExecutor
+from optimist.kernels.native.library import instruction_set
 
 SCATTERED = [int(block) for block in np.random.default_rng(3).permutation(40)]
 
@@ -46,12 +47,12 @@ def _poison_native(executor: NativeExecutor) -> None:
 
 
 @cache
-def _native_words() -> native_toy.NextToken:
+def _native_words(_computes: str) -> native_toy.NextToken:
     return native_toy.NextToken()
 
 
 def _native_greedy(prompt: list[int], count: int) -> list[int]:
-    return _native_words().greedy(prompt, count)
+    return _native_words(instruction_set()).greedy(prompt, count)
 
 
 def _native(threads: int, **options: Any) -> NativeExecutor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -125,12 +125,21 @@ def _torch() -> str:
 
 
 def _native() -> Finding:
-    from optimist.kernels.native.library import instruction_set, missing
+    from optimist.kernels.native.library import here, instruction_set, left_out, missing
 
     if why := missing():
         return Finding("native library", None, f"{why}; {WITHOUT_LIBRARY}")
-    cache = "KV cache of 8 bits with --quant int8 and int4, else bfloat16"
-    return Finding("native library", True, f"{instruction_set()}; {cache}")
+    return _looked("native library", lambda: native_says(instruction_set(), here(), left_out()))
+
+
+def native_says(used: str, here: Sequence[str], left_out: Sequence[str]) -> str:
+    """Which instruction set computes, which others could, and which the compiler did not know."""
+    says = f"{used} computes, {', '.join(here)} can"
+    if left_out:
+        says += (
+            f"; {', '.join(left_out)} left out: this needs GCC 11 or Clang 12, and binutils 2.36"
+        )
+    return f"{says}; KV cache of 8 bits with --quant int8 and int4, else bfloat16"
 
 
 def _device() -> Finding:

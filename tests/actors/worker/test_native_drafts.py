@@ -171,6 +171,7 @@ def test_drafts_change_no_token(guess: str, sampling: Sampling, exact: bool) -> 
         assert run.text[slot][len(prompt) :] == truth[slot][: done[slot]]
 
 
+@pytest.mark.usefixtures("every_set")
 def test_accepted_drafts_and_one_more_are_counted() -> None:
     truth = plain(GREEDY)
     run = Run(GREEDY, exact=True)
@@ -178,6 +179,7 @@ def test_accepted_drafts_and_one_more_are_counted() -> None:
     assert run.decode(drafts).token_counts.tolist() == [5, 3]
 
 
+@pytest.mark.usefixtures("every_set")
 def test_logprobs_go_with_every_accepted_token() -> None:
     truth = plain(SEEDED)
     run = Run(SEEDED, exact=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,24 @@ from native_toy import TOY, NextToken, executor
 from numpy.typing import NDArray
 
 from optimist.kernels.logprobs import reference as logprobs_reference
+from optimist.kernels.native.library import instruction_set
 from optimist.kernels.sampling import Edits, Penalties, Rows, reference
 from optimist.messages.base import column, floats, ints
 from optimist.messages.slots import Sampling
 from optimist.testing.hand import Hand, Row
 
 CONFIG = replace(TOY, vocab_size=1003)
-NEXT = NextToken(CONFIG)
 PROMPT = [int(i) for i in np.random.default_rng(3).integers(0, CONFIG.vocab_size, 12)]
+
+
+def following() -> NextToken:
+    """What a device of the set that computes says."""
+    return _following(instruction_set())
+
+
+@cache
+def _following(_computes: str) -> NextToken:
+    return NextToken(CONFIG)
 
 
 def sampling(**changed: Any) -> Sampling:
@@ -35,7 +46,7 @@ def biases(values: dict[int, float]) -> dict[str, bytes]:
 
 def expected(tokens: list[int], prompt_len: int, by: Sampling) -> int:
     """The token that the spec chooses behind a text."""
-    logits = torch.from_numpy(NEXT.logits(tokens).copy())[None]
+    logits = torch.from_numpy(following().logits(tokens).copy())[None]
     vocab, emitted = CONFIG.vocab_size, tokens[prompt_len:]
     counts = torch.bincount(torch.tensor(emitted, dtype=torch.int64), minlength=vocab)[None]
     in_prompt = torch.zeros((1, vocab), dtype=torch.bool)
@@ -114,6 +125,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.usefixtures("every_set")
 @pytest.mark.parametrize("case", CASES)
 def test_tokens_are_those_of_the_spec(case: str) -> None:
     got, want = run(sampling(**CASES[case]), 12)
@@ -144,7 +156,7 @@ def test_tokens_emitted_before_this_admission_count(emitted: int) -> None:
 def test_equals_go_to_the_lowest_id() -> None:
     hand = Hand(executor(CONFIG))
     equal = biases({900: 1e4, 17: 1e4, 400: 1e4})
-    logits = NEXT.logits(PROMPT)
+    logits = following().logits(PROMPT)
     raised = [float(np.float32(logits[token] + np.float32(1e4))) for token in (17, 400, 900)]
     hand.open(0, PROMPT, [0], sampling=sampling(temperature=0.0, **equal))
     want = (17, 400, 900)[int(np.argmax(raised))]
@@ -162,6 +174,7 @@ def test_a_sampled_row_does_not_depend_on_its_neighbours() -> None:
     assert [[step[slot] for step in steps] for slot in range(6)] == alone
 
 
+@pytest.mark.usefixtures("every_set")
 def test_logprobs_are_of_the_raw_distribution() -> None:
     hand = Hand(executor(CONFIG))
     hand.open(0, PROMPT, [9])
@@ -173,7 +186,7 @@ def test_logprobs_are_of_the_raw_distribution() -> None:
     assert reported is not None
     assert ints(reported.tokens).tolist() == [1, 2]
     assert ints(reported.counts).tolist() == [5, 0]
-    logits = torch.from_numpy(NEXT.logits(PROMPT).copy())[None].repeat(2, 1)
+    logits = torch.from_numpy(following().logits(PROMPT).copy())[None].repeat(2, 1)
     chosen = torch.from_numpy(outcome.token_ids[1:].astype(np.int64))
     want = logprobs_reference.logprobs(logits, chosen, 5)
     np.testing.assert_allclose(floats(reported.chosen), want.chosen, rtol=1e-5, atol=1e-5)

@@ -31,6 +31,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
+@pytest.mark.usefixtures("every_set")
 def test_rows_are_found_out_once_while_nobody_comes_or_goes(planned: list[int]) -> None:
     hand = Hand(SCENE.make())
     hand.open(0, OTHER, SCENE.blocks(len(OTHER) + 9))

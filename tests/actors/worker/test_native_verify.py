@@ -49,7 +49,7 @@ def chain_device(verify: str, rows: int = ROWS) -> NativeDevice:
     return load_device(ArraySource(TINY, weights), size._replace(verify=verify))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def behind() -> Tensor:
     """What the network says behind each token, [VOCAB, VOCAB]."""
     device = chain_device("sample", rows=VOCAB)
@@ -88,6 +88,7 @@ def test_tokens_have_the_probability_that_they_should(case: Case, behind: Tensor
     assert 0.05 < rate < 0.99
 
 
+@pytest.mark.usefixtures("every_set")
 @pytest.mark.parametrize("mode", ["rejection", "block"])
 def test_rounds_are_judged_as_the_spec_judges_them(mode: str, behind: Tensor) -> None:
     count, drafts = 60, 3
@@ -152,6 +153,7 @@ def test_tokens_do_not_depend_on_the_layers_that_draft() -> None:
     assert 0 < accepted < ran
 
 
+@pytest.mark.usefixtures("every_set")
 def test_layers_that_say_all_are_always_right() -> None:
     config = dataclasses.replace(TOY, num_layers=3)
     weights = random_weights(config)

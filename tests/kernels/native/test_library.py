@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
+from native_toy import device
 
 from optimist.kernels.native import library
-from optimist.kernels.native.library import here, instruction_set
+from optimist.kernels.native.library import FORCED, here, instruction_set, left_out
 from optimist.messages.errors import ConfigError
 
 
@@ -15,6 +17,22 @@ def test_an_instruction_set_that_is_not_there_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"expected one of .*portable, got 'sse9'"):
         instruction_set("sse9")
     assert instruction_set() == here()[0]
+
+
+def test_a_variable_forces_a_set_and_one_that_is_named_goes_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(FORCED, "portable")
+    with contextlib.closing(device()) as network:
+        assert network.isa == "portable"
+    assert instruction_set(here()[0]) == here()[0]
+    monkeypatch.setenv(FORCED, "sse9")
+    with pytest.raises(ConfigError, match=rf"{FORCED}: expected one of .*portable, got 'sse9'"):
+        instruction_set()
+
+
+def test_this_compiler_leaves_nothing_out() -> None:
+    assert left_out() == []
 
 
 def test_one_that_was_not_built_has_a_reason(
