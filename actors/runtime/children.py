@@ -32,7 +32,9 @@ from optimist.transport.base import EndOfInbox
 
 _REAP_SECONDS = 5.0
 _SILENT_SECONDS = 5.0
-_LAST_WORDS_SECONDS = 0.3
+_LAST_WORDS_SECONDS = 1.0
+_PAUSE_SECONDS = 0.3
+"""after which the last words have been said"""
 
 Report = Callable[[Progress], None]
 
@@ -205,7 +207,7 @@ class _ProcessLife:
     async def _execute(self) -> None:
         await self._doomed.wait()
         self.process.dump_threads()
-        await anyio.sleep(_LAST_WORDS_SECONDS)
+        await self.process.words.pause(_PAUSE_SECONDS, within=_LAST_WORDS_SECONDS)
         self.process.kill()
 
     async def _listen(self) -> None:

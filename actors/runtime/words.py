@@ -12,6 +12,7 @@ import anyio
 
 _LINES = 40
 _LINE_BYTES = 400
+_LOOK_SECONDS = 0.02
 
 
 class Words:
@@ -26,6 +27,7 @@ class Words:
         self._line = bytearray()
         self._last: deque[str] = deque(maxlen=_LINES)
         self._ended = False
+        self._bytes = 0
 
     async def read(self) -> None:
         """Read until every holder of the other end has let go. Cancelling it loses nothing."""
@@ -41,6 +43,7 @@ class Words:
             except BlockingIOError:
                 return
             self._ended = not chunk
+            self._bytes += len(chunk)
             *lines, rest = (bytes(self._line) + chunk).split(b"\n")
             self._line = bytearray(rest)
             for line in lines:
@@ -48,6 +51,19 @@ class Words:
             if len(rest) > 65536 or (self._ended and rest):
                 self._take(rest)
                 self._line.clear()
+
+    async def pause(self, seconds: float, *, within: float) -> None:
+        """Return when something has come and then nothing for so many seconds, or `within` is over.
+
+        Somebody else reads meanwhile.
+        """
+        before = self._bytes
+        with anyio.move_on_after(within):
+            while self._bytes == before:
+                await anyio.sleep(_LOOK_SECONDS)
+            while before != self._bytes:
+                before = self._bytes
+                await anyio.sleep(seconds)
 
     def last(self) -> str:
         """The last lines, joined; what has no line end yet included. "" when nothing was written."""

@@ -21,7 +21,11 @@ from optimist.messages.results import Capacity
 
 
 class Device:
-    """What a Capacity of a new worker begins."""
+    """What a Capacity of a new worker begins.
+
+    Its epoch's number is its own even when the Capacity of a worker that has died since comes first: that
+    one lived after this scheduler began, so whoever replaced it has a higher incarnation than both.
+    """
 
     def __init__(
         self,

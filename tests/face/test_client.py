@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from waiting import until
+from waiting import timed_out, until
 
 from optimist.client import Client
 from optimist.generation import Generation
@@ -140,22 +140,10 @@ async def test_leaving_in_any_way_frees_the_slot(serve: Any) -> None:
 async def test_a_timeout_around_one_chunk_frees_the_slot(serve: Any) -> None:
     async with serve(endless) as served, Client(served.endpoint) as client:
         served.engine.scheduler.paused = True
-        async with anyio.create_task_group() as group:
-
-            async def ask() -> None:
-                with anyio.CancelScope() as patience:
-                    group.start_soon(out_of_patience, served.engine, patience)
-                    await client.complete("hi")
-
-            group.start_soon(ask)
-        assert len(served.engine.scheduler.admits) == 1
+        scheduler = served.engine.scheduler
+        await timed_out(lambda: client.complete("hi"), lambda: scheduler.requests)
+        assert len(scheduler.admits) == 1
         await free(served.engine)
-
-
-async def out_of_patience(engine: ScriptedEngine, patience: anyio.CancelScope) -> None:
-    """Let a timeout pass as soon as the request has been admitted."""
-    await until(lambda: engine.scheduler.requests)
-    patience.deadline = anyio.current_time()
 
 
 async def test_closing_the_client_frees_its_slots(serve: Any) -> None:

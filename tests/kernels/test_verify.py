@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from optimist.kernels.sampling import NO_TOKEN, Rows, sample
+from optimist.kernels.sampling import Rows, sample
 from optimist.kernels.sync_check import checked_step
 from optimist.kernels.verify import (
     NO_DRAFT,
@@ -191,21 +191,3 @@ def test_nothing_is_read_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
         for q in (None, proposal):
             reject(target, q, places, noise)
             block(target, q, places, noise)
-
-
-@pytest.mark.parametrize("mode", JUDGES)
-@pytest.mark.parametrize("where", [0, 1, 2])
-def test_what_is_not_a_number_is_not_accepted_and_yields_no_token(mode: str, where: int) -> None:
-    target = torch.full((6, VOCAB), 1 / VOCAB)
-    proposal, drafts = target.clone(), torch.tensor([3, 5, 3, 5])
-    target[where], proposal[3 + where % 2] = torch.nan, torch.nan
-    places = Places.of(np.array([2, 2]), drafts)
-    noise = Noise(torch.arange(6) // 3 + 11, torch.arange(6) % 3 + 4)
-    want = reference.verify(mode, target, proposal, places, noise)
-    judge = JUDGES[mode]
-    got = judge(target, proposal, places, noise)
-    assert emitted(got, places) == emitted(want, places)
-    first, second = emitted(got, places)
-    assert (first[-1] == NO_TOKEN) == (got.accepted[0] == where)
-    assert got.accepted[0] <= where and got.accepted[1] <= where % 2
-    assert NO_TOKEN not in second

@@ -28,7 +28,7 @@ import anyio
 
 from optimist.messages.client import Stats
 
-PATIENCE_S = 5.0
+PATIENCE_S = 30.0
 """how long what ends by itself may take: threads of closed sockets, children that are being reaped"""
 
 

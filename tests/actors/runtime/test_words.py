@@ -103,3 +103,23 @@ async def test_without_a_stderr_of_our_own_it_is_remembered_all_the_same(
 )
 async def test_exit_status_in_words(status: int, text: str) -> None:
     assert exit_text(status) == text
+
+
+async def test_a_pause_comes_behind_what_is_said_or_when_nothing_is_for_too_long() -> None:
+    heard, pipe = words()
+    await heard.pause(60.0, within=0.01)
+    passed = anyio.Event()
+
+    async def wait() -> None:
+        await heard.pause(0.01, within=60.0)
+        passed.set()
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            group.start_soon(wait)
+            await anyio.sleep(0.1)
+            assert not passed.is_set()
+            os.write(pipe, b"where it was\n")
+            heard.read_nowait()
+    os.close(pipe)
+    heard.close()

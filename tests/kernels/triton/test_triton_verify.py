@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from optimist.kernels import verify
 from optimist.kernels.sampling import ACCEPT, NO_TOKEN, PROPOSAL, RESIDUAL, sample
 from optimist.kernels.sampling import Rows as SamplingRows
 from optimist.kernels.verify import NO_DRAFT, Noise, Places, Verified, reference
@@ -107,10 +110,11 @@ def test_uses_of_noise_have_branches_of_their_own() -> None:
     assert (triton_verify.ACCEPT.value, triton_verify.RESIDUAL.value) == (ACCEPT, RESIDUAL)
 
 
+@pytest.mark.parametrize("judges", [verify, triton_verify], ids=["torch", "triton"])
 @pytest.mark.parametrize("mode", JUDGES)
 @pytest.mark.parametrize("where", [0, 1, 2])
 def test_what_is_not_a_number_is_not_accepted_and_yields_no_token(
-    mode: str, where: int, device: str
+    mode: str, where: int, judges: Any, device: str
 ) -> None:
     target = torch.full((6, VOCAB), 1 / VOCAB)
     proposal, drafts = target.clone(), torch.tensor([3, 5, 3, 5])
@@ -118,7 +122,7 @@ def test_what_is_not_a_number_is_not_accepted_and_yields_no_token(
     places = Places.of(np.array([2, 2]), drafts)
     noise = Noise(torch.arange(6) // 3 + 11, torch.arange(6) % 3 + 4)
     want = reference.verify(mode, target, proposal, places, noise)
-    judge = JUDGES[mode]
+    judge = {"rejection": judges.reject, "block": judges.block}[mode]
     got = judge(target.to(device), proposal.to(device), *on(device, places, noise))
     got = Verified(*(part.cpu() for part in got))
     assert emitted(got, places) == emitted(want, places)
