@@ -97,7 +97,7 @@ def test_leftovers_that_go_meanwhile_and_pipes_among_them_cost_nothing(
 
 
 def test_a_writer_whose_file_is_swept_before_it_is_locked_begins_another(
-    model: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     lock = fcntl.flock
     swept: list[str] = []
@@ -111,4 +111,5 @@ def test_a_writer_whose_file_is_swept_before_it_is_locked_begins_another(
     monkeypatch.setattr(fcntl, "flock", late)
     logits(model, folder)
     assert swept
+    assert "packed weights cannot be kept" not in caplog.text
     assert only_file(folder).suffix == ".packed"
