@@ -108,7 +108,7 @@ async def test_a_text_is_that_of_one_thread_computing_it_alone(case: Case) -> No
 
 
 @pytest.mark.parametrize("placement", ["inline", "embedded"])
-async def test_two_engines_at_once_are_right_and_ask_for_no_more_cores(
+async def test_two_engines_at_once_are_right_and_those_of_one_process_share_its_threads(
     placement: Placement,
 ) -> None:
     options = {"threads": 2}
