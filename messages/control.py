@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -106,6 +106,19 @@ class Restarted(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=T
     """
 
     actor: str
+
+
+SyncMode = Literal["off", "warn", "error"]
+"""What a host read of a device tensor inside a step does."""
+
+
+class SyncCheck(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Supervisor to worker, when the engine's owner switches: how its steps are checked from now on.
+
+    To every later life of the worker too, once it is ready.
+    """
+
+    mode: SyncMode
 
 
 class Resync(ActorMessage, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):

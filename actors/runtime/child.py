@@ -35,6 +35,7 @@ from optimist.messages.control import (
     Restarted,
     Start,
     Stop,
+    SyncCheck,
 )
 from optimist.messages.errors import EngineEnded, OptimistError
 from optimist.messages.requests import Placed
@@ -154,6 +155,8 @@ class _Cell:
                         host.tell("worker", message)
                     if isinstance(message, Drain):
                         group.start_soon(self._see_drained, host)
+                case SyncCheck() as message:
+                    host.tell("worker", message)
                 case Start():
                     leave(1)
 

@@ -19,6 +19,7 @@ from optimist.messages.control import (
     Restarted,
     Start,
     Stop,
+    SyncCheck,
 )
 from optimist.messages.errors import MailboxFull
 from optimist.messages.requests import Placed
@@ -26,8 +27,11 @@ from optimist.transport.wire import Wire
 
 FromChild = Hello | Ready | Progress | Beat | Drained | Placed | Fault
 FROM_CHILD: tuple[type[FromChild], ...] = (Hello, Ready, Progress, Beat, Drained, Placed, Fault)
-ToChild = Start | Stop | Drain | Dropped | Placed | Fault | Restarted
-TO_CHILD: tuple[type[ToChild], ...] = (Start, Stop, Drain, Dropped, Placed, Fault, Restarted)
+ToChild = Start | Stop | Drain | Dropped | Placed | Fault | Restarted | SyncCheck
+TO_CHILD: tuple[type[ToChild], ...] = (
+    *(Start, Stop, Drain, Dropped),
+    *(Placed, Fault, Restarted, SyncCheck),
+)
 
 DUMP_SIGNAL = signal.SIGUSR2
 """on which a child writes on stderr where each of its threads is"""

@@ -23,13 +23,13 @@ from optimist.actors.worker.pulse import Pulse
 from optimist.actors.worker.stages import Computed, Done, Ready, Running
 from optimist.messages.base import ActorMessage
 from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
-from optimist.messages.control import Fault, Restarted, Resync
+from optimist.messages.control import Fault, Restarted, Resync, SyncCheck
 from optimist.messages.drafting import Accepted, Drafts
 from optimist.messages.results import Capacity, StepResult
 from optimist.transport.base import Inbox, Ref
 from optimist.transport.waker import Waker
 
-WorkerMessage = Batch | Drafts | Resync | Fault | Restarted
+WorkerMessage = Batch | Drafts | Resync | Fault | Restarted | SyncCheck
 
 
 class Worker(Actor[WorkerMessage]):
@@ -47,6 +47,7 @@ class Worker(Actor[WorkerMessage]):
         Resync,
         Fault,
         Restarted,
+        SyncCheck,
     )
     emits: ClassVar[tuple[tuple[str, type[ActorMessage]], ...]] = (
         ("scheduler", StepResult),
@@ -104,6 +105,8 @@ class Worker(Actor[WorkerMessage]):
                 self.desk.bury()
             case Resync():
                 self._say_capacity()
+            case SyncCheck():
+                self._executor.check_syncs(message.mode)
             case Drafts():
                 self.desk.take(message)
             case ExactBatch() | OptimisticBatch():

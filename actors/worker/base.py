@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from optimist.actors.config import WorkerConfig
 from optimist.messages.batches import Batch, ExactBatch, OptimisticBatch
+from optimist.messages.control import SyncMode
 from optimist.messages.results import Logprobs, PromptScores
 
 Progress = Callable[[str, int, int], None]
@@ -140,6 +141,12 @@ class Executor(ABC):
             return self.submit(batch, drafts)
 
         return submit
+
+    def check_syncs(self, mode: SyncMode) -> None:  # noqa: B027 - most have nothing to do
+        """Check for host reads of device data from the next `submit` on; see SyncCheck. From any thread.
+
+        Here nothing happens: an executor that has no torch tensors has none that the host could read.
+        """
 
     @abstractmethod
     def reset(self) -> None:

@@ -37,9 +37,10 @@ from optimist.kernels.contract import Kernels, told_of_rows
 from optimist.kernels.device import Device, current, device_of, upload
 from optimist.kernels.gpus import chosen_device
 from optimist.kernels.logprobs import Report, logprobs
-from optimist.kernels.sync_check import checked_step
+from optimist.kernels.sync_check import checked_step, mode
 from optimist.kernels.triton_interpreter import cannot_compile
 from optimist.messages.batches import Batch
+from optimist.messages.control import SyncMode
 from optimist.models.llama import Llama
 from optimist.models.loader import load_model
 from optimist.models.source import open_source
@@ -81,6 +82,7 @@ class TorchExecutor(Executor):
         )
         self.limits: Limits = limits_of(config, model.config, model.kv_dtype, shape, room)
         self._model = model
+        self._checks = mode()
         vocab_size, at = self.limits.vocab_size, model.device
         self._sampling = SamplingState(self.limits.max_slots, vocab_size, at)
         self._wishes = PromptWishes()
@@ -162,9 +164,9 @@ class TorchExecutor(Executor):
 
     def submit(self, batch: Batch, drafts: RowDrafts | None = None) -> TorchTicket:
         """Compute a step. Raises MessageError, before any device state changes for its rows, when
-        the batch contradicts what the slots hold. Raises SyncError as OPTIMIST_SYNC_CHECK says.
+        the batch contradicts what the slots hold. Raises SyncError as `check_syncs` says.
         """
-        with self._device.step(), checked_step(), torch.inference_mode():
+        with self._device.step(), checked_step(self._checks), torch.inference_mode():
             itself, vocab_size = self._drafter is not None, self.limits.vocab_size
             rows = rows_of(batch, drafts, itself=itself, vocab_size=vocab_size)
             self._move(batch)
@@ -175,6 +177,10 @@ class TorchExecutor(Executor):
             chosen, told = self._run(batch, rows, proposal, asked)
             held = self.limits.max_model_len if itself else None
             return TorchTicket(chosen, self._device, held, told)
+
+    def check_syncs(self, mode: SyncMode) -> None:
+        """See Executor. At first as OPTIMIST_SYNC_CHECK says."""
+        self._checks = mode
 
     def reset(self) -> None:
         """Forget every slot; the block table is at version 0 again."""

@@ -20,6 +20,7 @@ from optimist.messages.control import (
     Resync,
     Start,
     Stop,
+    SyncCheck,
 )
 from optimist.messages.drafting import Accepted, Close, Drafts, Open, Rehearsed
 from optimist.messages.plans import Plan
@@ -54,7 +55,9 @@ ACTOR_DIRECTIONS: dict[str, Any] = {
     "proposer to worker": Drafts | Resync,
     "proposer to scheduler": Rehearsed | Resync,
     "child process to supervisor": Hello | Ready | Progress | Beat | Drained | Placed | Fault,
-    "supervisor to child process": Start | Stop | Drain | Dropped | Placed | Fault | Restarted,
+    "supervisor to child process": (
+        Start | Stop | Drain | Dropped | Placed | Fault | Restarted | SyncCheck
+    ),
 }
 """Between the actors of one engine, which are always of one version."""
 

@@ -21,6 +21,7 @@ from optimist.messages.control import (
     Resync,
     Start,
     Stop,
+    SyncCheck,
 )
 from optimist.messages.drafting import Accepted, Close, Drafts, Open, Rehearsed
 from optimist.messages.lengths import ExactSeqLens, SeqLensUpperBound
@@ -278,6 +279,7 @@ _CONTROL: tuple[Message, ...] = (
     Fault(incarnation=3, actor="worker", reason="exit 1", kind="ModelError", final=True),
     Restarted(incarnation=0, actor="worker"),
     Dropped(incarnation=0, actor="worker", frames=3),
+    SyncCheck(incarnation=0, mode="warn"),
     Resync(incarnation=3, actor="worker", epoch=4, step=5),
 )
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, Unpack, get_args
 
 from anyio.lowlevel import checkpoint_if_cancelled
 
@@ -22,8 +22,8 @@ from optimist.engine_options import engine_config, model_name, with_model
 from optimist.generation import Generation
 from optimist.life import Life, Running
 from optimist.messages.client import Generate, Stats
-from optimist.messages.control import Progress
-from optimist.messages.errors import EngineClosed, EngineEnded
+from optimist.messages.control import Progress, SyncMode
+from optimist.messages.errors import ConfigError, EngineClosed, EngineEnded
 from optimist.messages.params import SamplingParams
 
 
@@ -122,11 +122,7 @@ class Engine:
     @property
     def gateway(self) -> Gateway:
         """The actor behind this object. Raises EngineClosed, EngineEnded or WrongOwner."""
-        if self._life is None:
-            if self._closed:
-                raise EngineClosed("the engine was closed; start it again to use it")
-            raise EngineEnded("the engine has not started; use `async with` or call start()")
-        return self._life.gateway()
+        return self._running().gateway()
 
     @property
     def model_name(self) -> str:
@@ -150,6 +146,30 @@ class Engine:
     def stats(self) -> Stats:
         """How busy the engine is."""
         return self.gateway.stats()
+
+    def check_syncs(self, mode: SyncMode) -> None:
+        """What a host read of a device tensor inside a step does from now on: nothing, warn or raise.
+
+        mode: `off`, `warn` or `error`; OPTIMIST_SYNC_CHECK says what it is at the start, and again at
+        the next. Steps that are under way may still go by the mode before. A worker that is started
+        again is told once it is ready. The native library has no tensors that torch could watch.
+        Raises ConfigError for another mode, and with `torch_compile`, which the check cannot see
+        through; or, where the engine does not run, as `gateway` does.
+        """
+        if mode not in (modes := get_args(SyncMode)):
+            raise ConfigError(f"check_syncs: expected {', '.join(modes)}, got {mode!r}")
+        if mode != "off" and (compiled := self.config.worker.torch_compile) != "off":
+            raise ConfigError(
+                f"check_syncs: {mode} and torch_compile={compiled} do not go together; leave one away"
+            )
+        self._running().running().check_syncs(mode)
+
+    def _running(self) -> Life:
+        if self._life is None:
+            if self._closed:
+                raise EngineClosed("the engine was closed; start it again to use it")
+            raise EngineEnded("the engine has not started; use `async with` or call start()")
+        return self._life
 
     def _bring_up(self) -> AbstractAsyncContextManager[Running]:
         from optimist.troupe import bring_up, ignore

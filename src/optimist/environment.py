@@ -30,7 +30,7 @@ VARIABLES = (
     Variable(
         "OPTIMIST_SYNC_CHECK",
         "off",
-        "what a host read of a device tensor inside a step does; read whenever a step runs",
+        "what a host read of a device tensor inside a step does; read at the start; Engine.check_syncs switches later",
         ("off", "warn", "error"),
     ),
     Variable(
@@ -66,6 +66,14 @@ def check_environment(environ: Mapping[str, str]) -> None:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]
             raise ConfigError(f"{name}: no such variable; the nearest is {near}")
-        choices, value = known[name].choices, environ[name]
+    check_values(environ)
+
+
+def check_values(environ: Mapping[str, str]) -> None:
+    """Raise ConfigError for a variable of ours that has none of its values."""
+    for variable in VARIABLES:
+        choices, value = variable.choices, environ.get(variable.name)
         if choices and value and value not in choices:
-            raise ConfigError(f"{name}: expected one of {', '.join(choices)}, got {value!r}")
+            raise ConfigError(
+                f"{variable.name}: expected one of {', '.join(choices)}, got {value!r}"
+            )

@@ -10,6 +10,7 @@ from anyio.lowlevel import checkpoint_if_cancelled
 
 from optimist.actors.gateway.actor import Gateway
 from optimist.background import Background, Loop
+from optimist.messages.control import SyncMode
 from optimist.messages.errors import EngineEnded, ProblemError, WrongOwner, raised
 
 
@@ -18,6 +19,8 @@ class Running(Protocol):
 
     @property
     def gateway(self) -> Gateway | None: ...
+
+    def check_syncs(self, mode: SyncMode) -> None: ...
 
     async def wait_ended(self) -> None: ...
 
@@ -28,6 +31,7 @@ class Life:
     def __init__(self, placement: AbstractAsyncContextManager[Running]) -> None:
         self._placement = placement
         self._gateway: Gateway | None = None
+        self._running: Running | None = None
         self._started = anyio.Event()
         self._closing = anyio.CancelScope()
         self._background = Background(self._main, "optimist engine")
@@ -64,6 +68,12 @@ class Life:
             )
         return self._gateway
 
+    def running(self) -> Running:
+        """What runs, from the loop that it runs on. Raises as `gateway` does."""
+        self.gateway()
+        assert self._running is not None
+        return self._running
+
     async def end(self, problem: ProblemError) -> None:
         """End it in good order; open requests end with this problem. Not interrupted by cancellation."""
         if self.over or not self._here():
@@ -92,7 +102,7 @@ class Life:
     async def _main(self) -> None:
         try:
             async with self._placement as running:
-                self._gateway = running.gateway
+                self._gateway, self._running = running.gateway, running
                 self._started.set()
                 with self._closing:
                     await running.wait_ended()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -13,7 +14,7 @@ import msgspec
 
 from optimist.actors.config import HANG_SECONDS, INTERPRETED_SECONDS, EngineConfig
 from optimist.actors.contract import check_contract
-from optimist.actors.runtime.child import BEAT_SECONDS, concerns_worker
+from optimist.actors.runtime.child import BEAT_SECONDS
 from optimist.actors.runtime.children import Child, LocalChild, Orders, ProcessChild
 from optimist.actors.runtime.host import Host, Outside
 from optimist.actors.runtime.memory import give_back
@@ -22,11 +23,12 @@ from optimist.actors.runtime.policy import Branch, Budget, Tree
 from optimist.actors.runtime.rundir import run_directory
 from optimist.actors.runtime.supervisor import Supervisor
 from optimist.cells import Cells
+from optimist.environment import check_values
 from optimist.kernels import gpus
-from optimist.messages.control import Drain, Dropped, Fault, Progress, Restarted
+from optimist.messages.control import Drain, Progress, SyncCheck, SyncMode
 from optimist.messages.errors import ConfigError, EngineBroken
-from optimist.messages.requests import Placed
 from optimist.plain_words import plain_words
+from optimist.post import Post
 from optimist.transport.links import Links
 
 if TYPE_CHECKING:
@@ -48,9 +50,12 @@ def ignore(progress: Progress) -> None:
 class Troupe:
     """The running actors of one engine. gateway: its actor, None where it has its own process."""
 
-    def __init__(self, supervisor: Supervisor, host: Host, children: tuple[Child, ...]) -> None:
+    def __init__(
+        self, supervisor: Supervisor, host: Host, children: tuple[Child, ...], post: Post
+    ) -> None:
         self._supervisor = supervisor
         self._host = host
+        self._post = post
         self._children = children
 
     @property
@@ -97,7 +102,11 @@ class Troupe:
 
     def drain(self) -> None:
         """Let the gateway refuse new requests and finish those that run."""
-        _tell_gateway(self._host, self._children, Drain(incarnation=0))
+        self._post.tell_gateway(Drain(incarnation=0))
+
+    def check_syncs(self, mode: SyncMode) -> None:
+        """Let the worker, and every later life of it, check its steps so from now on."""
+        self._post.check_syncs(SyncCheck(incarnation=0, mode=mode))
 
     async def wait_drained(self) -> None:
         """Wait until a gateway that was told to drain has finished what it had."""
@@ -121,20 +130,22 @@ async def bring_up(
 
     tokenizer: for a gateway in this loop; None loads its model's. gateway_here: as in `layout`.
     report: told the progress of a start. module: what child processes run.
-    Raises ConfigError or ModelError for a wrong option or model, EngineBroken when an actor does not
+    Raises ConfigError or ModelError for a wrong option, variable or model, EngineBroken when an actor does not
     start in time. An exception of the body comes out as it is. Leaving is not interrupted by
     cancellation: the limits of the actors bound it.
     """
     _check_limits(config)
+    check_values(os.environ)
     check_contract(config)
     places = layout(config, gateway_here=gateway_here)
     with ExitStack() as stack:
         orders, outside = _outside(stack, places, config, report, module)
         host = Host(places.local, Cells(config, report, tokenizer).build, outside)
         children = _children(places, host, orders)
+        post = Post(host, children)
         for child in children:
             if isinstance(child, ProcessChild):
-                child.on_news = lambda message: _tell_gateway(host, children, message)
+                child.on_news = post.tell_gateway
         tree = _tree(config, children)
         _check_values(config)
         failure: BaseException | None = None
@@ -144,14 +155,14 @@ async def bring_up(
                     tree,
                     children,
                     group,
-                    lambda message: _tell(host, children, message),
+                    post.tell,
                     start_timeout=config.start_timeout,
                 )
                 try:
                     await supervisor.start()
                     await anyio.to_thread.run_sync(give_back)
                     _fix_doors(config, children)
-                    yield Troupe(supervisor, host, children)
+                    yield Troupe(supervisor, host, children, post)
                 except BaseException as error:
                     failure = error
                     raise
@@ -253,30 +264,3 @@ def _fix_doors(config: EngineConfig, children: tuple[Child, ...]) -> None:
             )
             fixed = msgspec.structs.replace(config, gateway=gateway)
             child.tell_next(msgspec.json.encode(fixed))
-
-
-def _tell(host: Host, children: tuple[Child, ...], message: Fault | Restarted) -> None:
-    """Say who has died or lives again: to the gateway, and of a proposer to the worker too."""
-    _tell_gateway(host, children, message)
-    if not concerns_worker(message):
-        return
-    for child in children:
-        if isinstance(child, ProcessChild) and "worker" in child.actors:
-            child.tell(message)
-    host.tell("worker", message)
-
-
-def _tell_gateway(
-    host: Host, children: tuple[Child, ...], message: Fault | Restarted | Dropped | Drain | Placed
-) -> None:
-    for child in children:
-        if "gateway" not in child.actors:
-            continue
-        if isinstance(child, ProcessChild):
-            child.tell(message)
-        elif not (isinstance(message, Fault) and message.final):
-            host.tell("gateway", message)
-        elif "gateway" in host.actors:
-            # At once: it ends with the troupe, and may have died with open streams in its hands.
-            with suppress(Exception):
-                host.actors["gateway"].receive(message)

@@ -22,7 +22,7 @@ from optimist.engine_options import engine_config
 from optimist.messages.base import ActorMessage
 from optimist.messages.batches import ExactBatch, OptimisticBatch
 from optimist.messages.client import Generate
-from optimist.messages.control import Drain, Dropped, Fault, Restarted
+from optimist.messages.control import Drain, Dropped, Fault, Restarted, SyncCheck
 from optimist.messages.errors import ConfigError
 from optimist.messages.params import SamplingParams
 from optimist.messages.requests import Placed
@@ -93,7 +93,7 @@ class Watcher:
 
         def tell(host: Host, name: str, message: ActorMessage) -> bool:
             said = isinstance(message, Placed) and ("child", "Placed", "supervisor") in self.seen
-            if said or isinstance(message, Fault | Restarted | Dropped | Drain):
+            if said or isinstance(message, Fault | Restarted | Dropped | Drain | SyncCheck):
                 self.seen.add(("supervisor", type(message).__name__, name))
             return told(host, name, message)
 
@@ -107,6 +107,7 @@ class Watcher:
         def sending(line: LifeLine[Any], message: ActorMessage) -> None:
             passed_on = isinstance(message, Fault | Restarted | Dropped | Drain | Placed)
             receiver = "gateway" if passed_on else "child"
+            receiver = "worker" if isinstance(message, SyncCheck) else receiver
             self.seen.add(("supervisor", type(message).__name__, receiver))
             send(line, message)
 
@@ -171,6 +172,7 @@ async def _afternoon(watcher: Watcher, config: EngineConfig) -> None:
         gateway = troupe.gateway
         assert gateway is not None
         await _ask(troupe, 50)
+        troupe.check_syncs("off")
         left = gateway.open(Generate(request="x", prompt="abc"))
         left.close()
         watcher.lose = OptimisticBatch if plan_kind(config) == "optimistic" else ExactBatch

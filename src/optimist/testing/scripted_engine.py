@@ -15,7 +15,7 @@ from optimist.actors.gateway.tokenizer import Tokenizer
 from optimist.engine import Engine
 from optimist.life import Running
 from optimist.messages.base import ActorMessage
-from optimist.messages.control import Resync
+from optimist.messages.control import Resync, SyncMode
 from optimist.messages.requests import Admit, Cancel, Grant
 from optimist.testing.byte_tokenizer import ByteTokenizer
 from optimist.testing.scripted_scheduler import Script, ScriptedScheduler
@@ -48,6 +48,9 @@ class Scripted(NamedTuple):
     """A gateway that runs over a scripted scheduler."""
 
     gateway: Gateway
+
+    def check_syncs(self, mode: SyncMode) -> None:
+        """Nothing happens: there is no worker."""
 
     async def wait_ended(self) -> None:
         """Never returns: a scripted scheduler does not die."""
