@@ -1,4 +1,4 @@
-"""The default model in float32 says through an Engine what an outside implementation says."""
+"""The default model says through an Engine what an outside implementation says in float32."""
 
 from __future__ import annotations
 
@@ -23,13 +23,20 @@ TOKENS = 12
 DOUBT = 0.02
 """margin between the two likeliest logits under which rounding may decide"""
 
+SURE = (3, 6, 9, 12)
+"""cases whose first tokens leave no doubt in bfloat16 either"""
 
-def _cases() -> list[tuple[list[int], list[int]]]:
+DOUBT_BFLOAT16 = 0.25
+
+
+def _cases(
+    chosen: tuple[int, ...] = CHOSEN, doubt: float = DOUBT
+) -> list[tuple[list[int], list[int]]]:
     path = Path(__file__).parents[1] / "data" / "golden.json"
     found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["cases"]
-    for at in CHOSEN:
-        assert min(found[at]["top2_margins"][:TOKENS]) >= DOUBT
-    return [(found[at]["prompt_ids"], found[at]["greedy_ids"][:TOKENS]) for at in CHOSEN]
+    for at in chosen:
+        assert min(found[at]["top2_margins"][:TOKENS]) >= doubt
+    return [(found[at]["prompt_ids"], found[at]["greedy_ids"][:TOKENS]) for at in chosen]
 
 
 @pytest.fixture
@@ -51,10 +58,11 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 async def _says_the_golden_tokens(placement: Placement, **options: Any) -> None:
     """Ask all cases at once."""
     said: dict[int, tuple[int, ...]] = {}
-    cases = _cases()
+    native = options.get("executor") == "native"
+    cases = _cases(SURE, DOUBT_BFLOAT16) if native else _cases()
     async with Engine(
         placement=placement,
-        dtype="float32",
+        dtype="bfloat16" if native else "float32",
         threads=1,
         max_slots=len(cases),
         kv_blocks=32,
@@ -94,6 +102,23 @@ async def test_requests_that_run_together_say_the_golden_tokens(
 )
 async def test_drafts_change_no_golden_token(placement: Placement, proposer: str) -> None:
     await _says_the_golden_tokens(placement, proposer=proposer, draft_tokens=3)
+
+
+@pytest.mark.parametrize(
+    ("proposer", "verify"),
+    [
+        ("none", "sample"),
+        ("ngram", "sample"),
+        ("ngram", "rejection"),
+        ("ngram", "block"),
+        ("self-draft", "sample"),
+    ],
+)
+async def test_the_native_library_says_them_in_bfloat16_whoever_drafts_and_judges(
+    proposer: str, verify: str
+) -> None:
+    drafts = {} if proposer == "none" else {"proposer": proposer, "draft_tokens": 3}
+    await _says_the_golden_tokens("inline", executor="native", verify=verify, **drafts)
 
 
 async def test_drafts_of_another_model_change_no_golden_token() -> None:
