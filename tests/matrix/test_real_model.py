@@ -5,7 +5,7 @@ thread and a token at a time, in every format.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import pytest
@@ -28,7 +28,8 @@ from optimist.testing.matrix import CONTEXT, Cell, cells, pairwise
 BLOCK = 16
 """the smallest of the library, in place of MATRIX's own"""
 
-QUANTS: tuple[Quant, ...] = ("none", "int8", "int4")
+FORMATS = ("none", "none, int8 KV", "int8", "int4")
+"""of the weights, and of keys and values where those are not what goes with them"""
 
 
 class Served(NamedTuple):
@@ -41,29 +42,31 @@ class Served(NamedTuple):
     batch: int
     sampling: str
     drafts: str
-    quant: Quant
+    served_as: str
 
     def cell(self) -> Cell:
         return Cell(*self[:-1])  # type: ignore[arg-type]
 
 
 SERVED = pairwise(
-    [Served(*cell, quant) for cell in cells(("", "ngram", "suffix")) for quant in QUANTS]
+    [Served(*cell, served_as) for cell in cells(("", "ngram", "suffix")) for served_as in FORMATS]
 )
 
 
-def load(quant: Quant, sizes: Sizes) -> NativeDevice:
+def load(served_as: str, sizes: Sizes) -> NativeDevice:
+    written, _, kv = served_as.partition(", ")
+    quant = cast(Quant, written)
     with open_source(default_model()) as source:
-        kept = Formats(source, quant).kept("auto")
+        kept = Formats(source, quant).kept("int8" if kv else "auto")
         return load_device(source, sizes._replace(kept=kept), quant=quant)
 
 
 class Alone:
     """ORACLE: the library with one slot. It goes on while a text is one that it continues."""
 
-    def __init__(self, quant: Quant) -> None:
+    def __init__(self, served_as: str) -> None:
         blocks = -(-(CONTEXT + 1) // BLOCK)
-        self.device = load(quant, Sizes(BLOCK, blocks, 1, BLOCK * blocks, BLOCK, threads=1))
+        self.device = load(served_as, Sizes(BLOCK, blocks, 1, BLOCK * blocks, BLOCK, threads=1))
         self._blocks = blocks
         self._seen: dict[tuple[tuple[int, ...], float, int], int] = {}
         self._text: list[int] = []
@@ -100,29 +103,29 @@ class Alone:
 
 
 @pytest.fixture(scope="module")
-def oracles() -> Iterator[Callable[[Quant], Alone]]:
-    made: dict[Quant, Alone] = {}
+def oracles() -> Iterator[Callable[[str], Alone]]:
+    made: dict[str, Alone] = {}
 
-    def find(quant: Quant) -> Alone:
-        if quant not in made:
-            made[quant] = Alone(quant)
-        return made[quant]
+    def find(served_as: str) -> Alone:
+        if served_as not in made:
+            made[served_as] = Alone(served_as)
+        return made[served_as]
 
     yield find
     for oracle in made.values():
         oracle.device.close()
 
 
-@pytest.mark.parametrize("served", SERVED, ids=lambda served: f"{served.quant}-{served.cell()}")
+@pytest.mark.parametrize("served", SERVED, ids=lambda served: f"{served.served_as}-{served.cell()}")
 def test_a_cell_equals_the_text_computed_alone(
-    served: Served, oracles: Callable[[Quant], Alone], monkeypatch: pytest.MonkeyPatch
+    served: Served, oracles: Callable[[str], Alone], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(matrix, "BLOCK", BLOCK)
-    oracle, made = oracles(served.quant), list[Executor]()
+    oracle, made = oracles(served.served_as), list[Executor]()
 
     def make(limits: Limits) -> Executor:
         sizes = Sizes(limits.block_size, limits.num_blocks, *limits[2:5], threads=2)
-        made.append(NativeExecutor(load(served.quant, sizes), limits))
+        made.append(NativeExecutor(load(served.served_as, sizes), limits))
         return made[-1]
 
     vocab = oracle.device.shape.vocab
