@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from optimist.actors.gateway.chunks import Completion
-from optimist.bench import speculation
+from optimist.bench import optimum, speculation
 from optimist.bench.overlap import SlowEngine, steady
 from optimist.bench.slow_planning import DELAY_S
 from optimist.bench.speculation import TASKS, Task, chosen, compare
@@ -85,5 +85,32 @@ async def test_parts_are_all_tasks_of_a_proposer_or_one_or_the_optimum() -> None
 @pytest.mark.parametrize("parts", ["", "ngrams", "ngram/", "ngram/chats", "optimum/chat", "ngram,"])
 async def test_an_unknown_part_is_refused_by_name(parts: str) -> None:
     parsed = parse(["bench", "speculation", "--parts", parts])
-    with pytest.raises(ConfigError, match="--parts: expected ngram, suffix, optimum, or one"):
+    with pytest.raises(
+        ConfigError, match="--parts: expected ngram, suffix, self-draft, optimum, or"
+    ):
         chosen(command_value(parsed, "parts"))
+
+
+async def test_pairs_say_how_often_each_task_is_measured_and_one_has_no_median(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parsed = parse(["bench", "speculation", "--parts", "self-draft/chat,optimum", "--pairs", "2"])
+    asked = list[int]()
+
+    async def compared(*engines: object, pairs: int = 0, **more: object) -> dict[str, int]:
+        asked.append(pairs)
+        return {"ratio": 1}
+
+    async def best(*about: object) -> dict[str, int]:
+        return {"optimum": 1}
+
+    monkeypatch.setattr(
+        speculation, "_against_none", lambda own, options, tasks, pairs: compared(pairs=pairs)
+    )
+    monkeypatch.setattr(optimum, "measure", best)
+    parts, pairs = (command_value(parsed, name) for name in ("parts", "pairs"))
+    found = await speculation.measure({}, parts, pairs)
+    assert asked == [2]
+    assert set(found["self-draft"]) == {"ratio", *(f"temperature_{t}" for t in ("0", "0.7", "1"))}
+    with pytest.raises(ConfigError, match="--pairs: expected at least 2"):
+        await speculation.measure({}, parts, 1)

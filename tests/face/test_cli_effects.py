@@ -134,6 +134,7 @@ ELSEWHERE = {
     "--backends": "../bench/test_attention.py",
     "--golden": "../bench/test_gpu.py",
     "--parts": "../bench/test_overlap.py",
+    "--pairs": "../bench/test_overlap.py",
 }
 """Options whose effect needs another scene, and the file that has it."""
 

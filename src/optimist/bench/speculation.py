@@ -22,6 +22,7 @@ PROPOSERS: dict[str, dict[str, Any]] = {
     "ngram": {"proposer": "ngram"},
     # Nothing is remembered of requests that ended: they were the same.
     "suffix": {"proposer": "suffix", "suffix_tokens": 0},
+    "self-draft": {"proposer": "self-draft"},
 }
 PAIRS = 5
 """times that each task is given to both engines, in turn"""
@@ -49,25 +50,33 @@ class Task(NamedTuple):
 
 
 async def measure(
-    options: dict[str, Any], parts: str = ",".join(PARTS)
+    options: dict[str, Any], parts: str = "ngram,suffix,optimum", pairs: int = PAIRS
 ) -> dict[str, dict[str, Any]]:
     """For each proposer: tokens a second against none, on each task; of the one that drafts on the
     device, drafts accepted beside the optimum, by temperature.
 
-    options: of an Engine, such as model. parts: which, separated by commas: see PARTS; all of them take
-    about five minutes. Raises ConfigError for an unknown one.
+    options: of an Engine, such as model. parts: which, separated by commas: see PARTS; those of the
+    default take about five minutes. pairs: times that each task is given to both engines, at least 2.
+    Raises ConfigError for an unknown part or too few pairs.
     """
     from optimist.bench.optimum import measure as beside_optimum
 
+    if pairs < 2:
+        raise ConfigError(
+            f"--pairs: expected at least 2, between which there is a median, got {pairs}"
+        )
     found: dict[str, dict[str, Any]] = {}
     for name, tasks in chosen(parts).items():
         if name == "optimum":
-            found["self-draft"] = {
-                f"temperature_{one:g}": await beside_optimum("self-draft", options, one)
-                for one in TEMPERATURES
-            }
+            found.setdefault("self-draft", {}).update(
+                {
+                    f"temperature_{one:g}": await beside_optimum("self-draft", options, one)
+                    for one in TEMPERATURES
+                }
+            )
         else:
-            found[name] = await _against_none(PROPOSERS[name], options, tasks)
+            gains = await _against_none(PROPOSERS[name], options, tasks, pairs)
+            found.setdefault(name, {}).update(gains)
     return found
 
 
@@ -88,13 +97,13 @@ def chosen(parts: str) -> dict[str, list[str]]:
 
 
 async def _against_none(
-    own: dict[str, Any], options: dict[str, Any], tasks: list[str]
+    own: dict[str, Any], options: dict[str, Any], tasks: list[str], pairs: int
 ) -> dict[str, Any]:
     async with AsyncExitStack() as stack:
         plain = await stack.enter_async_context(Engine(**options))
         drafting = await stack.enter_async_context(Engine(**options, **own))
         every = _tasks(plain.tokenizer.encode(CHANGED_WORD)[0])
-        return {name: await compare(plain, drafting, every[name]) for name in tasks}
+        return {name: await compare(plain, drafting, every[name], pairs) for name in tasks}
 
 
 def _tasks(changed: int) -> dict[str, Task]:

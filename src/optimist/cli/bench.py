@@ -92,8 +92,9 @@ def _overlap(parsed: Parsed) -> dict[str, Any]:
 def _speculation(parsed: Parsed) -> dict[str, Any]:
     from optimist.bench.speculation import measure
 
-    options, parts = engine_options(parsed), command_value(parsed, "parts")
-    return _on_loop(lambda: measure(options, parts))
+    options = engine_options(parsed)
+    parts, pairs = (command_value(parsed, name) for name in ("parts", "pairs"))
+    return _on_loop(lambda: measure(options, parts, pairs))
 
 
 def _on_loop(work: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:

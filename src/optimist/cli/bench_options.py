@@ -17,8 +17,15 @@ BENCH = (
         ("bench speculation",),
         ("command.parts",),
         "text",
-        "what is measured, separated by commas: ngram, suffix, optimum, or one task as in ngram/chat_sampled; "
+        "what is measured, separated by commas: ngram, suffix, self-draft, optimum, or one task as in ngram/chat_sampled; "
         "tasks are repeat, chat, chat_sampled and chat_8_at_once",
+    ),
+    Option(
+        "--pairs",
+        ("bench speculation",),
+        ("command.pairs",),
+        "int",
+        "times that each task is given to both engines, in turn",
     ),
     Option(
         "--context",

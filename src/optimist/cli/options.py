@@ -210,7 +210,7 @@ COMMAND_DEFAULTS: dict[str, dict[str, Any]] = {
         "command.input": 128,
         "command.output": 128,
     },
-    "bench speculation": {"command.parts": "ngram,suffix,optimum"},
+    "bench speculation": {"command.parts": "ngram,suffix,optimum", "command.pairs": 5},
     "bench quality": {"command.tokens": 24_000},
     "bench floor": {"command.context": 256},
     "bench attention": {
