@@ -29,8 +29,8 @@ def test_as_many_threads_as_there_may_be_say_what_one_says() -> None:
     found = []
     for threads in (1, MOST_THREADS):
         with contextlib.closing(device(threads=threads)) as network:
-            open_slot(network, 0, range(100), range(7))
-            found.append(network.logits(rows([0], [100])))
+            open_slot(network, 0, [token % 101 for token in range(150)], range(10))
+            found.append(network.logits(rows([0], [150])))
     assert np.array_equal(found[0], found[1])
 
 
