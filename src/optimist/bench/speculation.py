@@ -56,7 +56,8 @@ async def measure(
     device, drafts accepted beside the optimum, by temperature.
 
     options: of an Engine, such as model. parts: which, separated by commas: see PARTS; those of the
-    default take about five minutes. pairs: times that each task is given to both engines, at least 2.
+    default take about six minutes. pairs: times that each task is given to both engines, at least 2;
+    of tasks with several requests at once, half as many times for each of these.
     Raises ConfigError for an unknown part or too few pairs.
     """
     from optimist.bench.optimum import measure as beside_optimum
@@ -127,7 +128,8 @@ async def compare(
     # The prompts are in the prefix cache from the second time on.
     await _pair(list(rates), task)
     before = await speculation(drafting, 0)
-    for pair in range(pairs):
+    # What takes less time needs more pairs for a median that stands still.
+    for pair in range(pairs * max(1, task.at_once // 2)):
         turns = list(rates) if pair % 2 else list(reversed(rates))
         for engine, rate in (await _pair(turns, task)).items():
             rates[engine].append(rate)

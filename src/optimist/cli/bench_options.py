@@ -25,7 +25,7 @@ BENCH = (
         ("bench speculation",),
         ("command.pairs",),
         "int",
-        "times that each task is given to both engines, in turn",
+        "times that each task is given to both engines, in turn; several requests at once more often",
     ),
     Option(
         "--context",
