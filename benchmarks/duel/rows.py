@@ -67,7 +67,9 @@ ROWS = (
     Row("first-token", "first", "s", 0.8, rival="llamacpp", more_is_better=False),
     Row("memory-int4", "memory", "MB", 350, "int4", rival="llamacpp", more_is_better=False),
     Row("memory-bf16", "memory", "MB", 550, rival="llamacpp", more_is_better=False),
-    _apart(Row("memory-int4", "memory", "MB", None, "int4", (1,), "llamacpp", more_is_better=False)),
+    _apart(
+        Row("memory-int4", "memory", "MB", None, "int4", (1,), "llamacpp", more_is_better=False)
+    ),
     _apart(Row("memory-bf16", "memory", "MB", None, rival="llamacpp", more_is_better=False)),
     Row("repeat", "repeat", RATE, 3.0, "int8", rival="openvino"),
     Row("busy-embedded", "busy", "of the idle step", 1.1, "int8", more_is_better=False),
