@@ -89,17 +89,8 @@ async def test_requests_that_run_together_say_the_golden_tokens(
     await _says_the_golden_tokens(placement, depth=depth)
 
 
-@pytest.mark.parametrize(
-    ("placement", "proposer"),
-    [
-        ("inline", "ngram"),
-        ("inline", "suffix"),
-        ("inline", "self-draft"),
-        ("embedded", "suffix"),
-        ("processes", "ngram"),
-        ("processes", "self-draft"),
-    ],
-)
+@pytest.mark.parametrize("proposer", ["ngram", "suffix", "self-draft"])
+@pytest.mark.parametrize("placement", ["inline", "embedded", "processes"])
 async def test_drafts_change_no_golden_token(placement: Placement, proposer: str) -> None:
     await _says_the_golden_tokens(placement, proposer=proposer, draft_tokens=3)
 
