@@ -27,6 +27,7 @@ from optimist.messages.control import Fault, Restarted, Resync, SyncCheck
 from optimist.messages.drafting import Accepted, Drafts
 from optimist.messages.results import Capacity, StepResult
 from optimist.transport.base import Inbox, Ref
+from optimist.transport.bell import Bell
 from optimist.transport.waker import Waker
 
 WorkerMessage = Batch | Drafts | Resync | Fault | Restarted | SyncCheck
@@ -161,11 +162,15 @@ class Worker(Actor[WorkerMessage]):
     async def _compute(self) -> None:
         """Give a thread of its own the next batch while it computes one, unless that has drafts to come.
 
-        What needs no device is done here, beside the step before and the one behind.
+        What needs no device is done here, beside the step before and the one behind. A step that has ended is
+        told of by the one behind it: before that is under way, the loop would take the core it begins on.
         """
-        thread = OwnThread(self._step, self._steps.wake, "compute", slices.usual)
+        bell = Bell(self._steps.wake)
+        leave = partial(self._executor.announce, bell.fd)
+        thread = OwnThread(self._step, self._steps.wake, "compute", slices.usual, leave)
         try:
             async with anyio.create_task_group() as tasks:
+                tasks.start_soon(bell.listen)
                 self._give_to(thread, tasks)
                 while True:
                     while (done := thread.take()) is None:
@@ -174,6 +179,7 @@ class Worker(Actor[WorkerMessage]):
                     await self._tell(Done(done.batch, outcome, times))
         finally:
             await thread.stop()
+            bell.close()
 
     def _give_to(self, thread: OwnThread[Ready, Any], tasks: TaskGroup) -> None:
         """Let a thread have batches, those that are there and those that come."""

@@ -142,6 +142,13 @@ class Executor(ABC):
 
         return submit
 
+    def announce(self, fd: int) -> bool:
+        """Let the next submit write to an eventfd, once, when its step is under way. In the thread that submits.
+
+        False: steps of this executor do not. One that raises need not have written.
+        """
+        return False
+
     def check_syncs(self, mode: SyncMode) -> None:  # noqa: B027 - most have nothing to do
         """Check for host reads of device data from the next `submit` on; see SyncCheck. From any thread.
 

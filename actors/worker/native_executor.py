@@ -179,6 +179,11 @@ class NativeExecutor(Executor):
 
         return step
 
+    def announce(self, fd: int) -> bool:
+        """See Executor."""
+        self._device.announce(fd)
+        return True
+
     def reset(self) -> None:
         """Forget every slot; the block table is at version 0 again."""
         self._steady = None

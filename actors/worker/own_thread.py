@@ -20,8 +20,9 @@ Made = TypeVar("Made")
 class OwnThread(Generic[Given, Made]):
     """Calls `work` with what is put, in order, one behind the other without a turn of the loop between.
 
-    done: called on the loop when there is something to `take`. begin: called in the thread, first of all. To be
-    made on the loop. Whoever made it must `stop` it.
+    done: called on the loop when there is something to `take`. begin: called in the thread, first of all.
+    leave: called in the thread when there is something to take and the next piece is at hand. True: that one
+    will call `done`, or raise. To be made on the loop. Whoever made it must `stop` it.
     """
 
     def __init__(
@@ -30,8 +31,10 @@ class OwnThread(Generic[Given, Made]):
         done: Callable[[], object],
         name: str,
         begin: Callable[[], object] = lambda: None,
+        leave: Callable[[], bool] = lambda: False,
     ) -> None:
         self._begin = begin
+        self._leave = leave
         self._work = work
         self._done = done
         self._call = from_threads()
@@ -68,4 +71,5 @@ class OwnThread(Generic[Given, Made]):
             except BaseException as error:  # noqa: BLE001 - raised again by `take`
                 self._made.append(error)
                 self._stopped = True
-            self._call(self._done)
+            if self._stopped or self._given.empty() or not self._leave():
+                self._call(self._done)

@@ -246,8 +246,14 @@ NATIVE_API int32_t native_blocks(Device* device, int32_t count, const int32_t* s
 
 NATIVE_API int32_t native_step(Device* device, const Rows* rows, const Chosen* chosen) {
   int layers = device->model.shape.layers;
-  return guarded(device, [&] { return device->next().run(*rows, *chosen, layers); });
+  int32_t failed = guarded(device, [&] { return device->next().run(*rows, *chosen, layers); });
+  device->model.tell_begun();
+  return failed;
 }
+
+// The next step, or the draft in front of it, writes to an eventfd once its first layer is done; one that is
+// refused or has no tokens does when it returns.
+NATIVE_API void native_announce(Device* device, int32_t fd) { device->model.begun = fd; }
 
 // Let the first `layers` layers, with the head, guess `counts` tokens of each slot, [rows] each, that a
 // step then verifies. Each slot has room for them and lacks the keys of its last token alone.

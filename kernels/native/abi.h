@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#define NATIVE_ABI 4
+#define NATIVE_ABI 5
 #define NATIVE_API extern "C" __attribute__((visibility("default")))
 
 namespace native {

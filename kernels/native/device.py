@@ -178,6 +178,10 @@ class NativeDevice:
         self._call("step", *asked.views)
         return asked.chosen
 
+    def announce(self, fd: int) -> None:
+        """Let the next step write to an eventfd once it is under way, or refused: in either case once."""
+        self._library.native_announce(self._handle, fd)
+
     def score(self, places: Ints, ids: Ints, alternatives: int) -> Scores:
         """How likely each id was behind a query token of the last step. places, ids: [N].
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from optimist.messages.errors import ConfigError
 
-ABI = 4
+ABI = 5
 """of the library that this package speaks to"""
 
 SETS = ("avx512", "avxvnni", "avx2", "portable")
@@ -126,6 +126,7 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "native_open": (c_int32, (c_void_p, c_int32, _Ints, c_int32, c_int32, POINTER(CChoice))),
     "native_blocks": (c_int32, (c_void_p, c_int32, _Ints, _Ints, _Ints)),
     "native_step": (c_int32, (c_void_p, POINTER(CRows), POINTER(CChosen))),
+    "native_announce": (None, (c_void_p, c_int32)),
     "native_draft": (c_int32, (c_void_p, c_int32, _Ints, _Ints, c_int32)),
     "native_score": (c_int32, (c_void_p, POINTER(CScores))),
     "native_logits": (c_int32, (c_void_p, POINTER(CRows), _Floats)),

@@ -116,7 +116,11 @@ void Step::place_tokens(const Rows& rows) {
 void Step::work(Walk& walk) {
   if (scores_) return score(walk);
   embed(walk);
-  for (int i = 0; i < layers_; ++i) layer(walk, i);
+  for (int i = 0; i < layers_; ++i) {
+    layer(walk, i);
+    // By now the others are there: whoever is woken takes a core, and that one is not missed.
+    if (walk.thread == 0) m_.tell_begun();
+  }
   if (outputs_.empty()) return;
   outputs(walk);
   if (chosen_) choose(walk);

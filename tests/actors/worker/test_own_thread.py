@@ -21,6 +21,16 @@ class Bench:
         self.open = threading.Event()
         self.begun: list[int] = []
         self.told = anyio.Event()
+        self.tellings = 0
+        self.left: list[int] = []
+
+    def tell(self) -> None:
+        self.tellings += 1
+        self.told.set()
+
+    def leave(self) -> bool:
+        self.left.append(len(self.begun))
+        return True
 
     def work(self, number: int) -> int:
         self.begun.append(number)
@@ -31,7 +41,7 @@ class Bench:
 
     @asynccontextmanager
     async def thread(self) -> AsyncIterator[OwnThread[int, int]]:
-        thread = OwnThread(self.work, lambda: self.told.set(), "bench")
+        thread = OwnThread(self.work, self.tell, "bench", leave=self.leave)
         try:
             yield thread
         finally:
@@ -63,6 +73,31 @@ async def test_the_next_piece_begins_without_a_turn_of_the_loop() -> None:
         while bench.begun != [1, 2]:
             pass
         assert await bench.next(thread) == 10
+
+
+async def test_a_result_is_left_to_the_next_piece_where_that_is_at_hand() -> None:
+    bench = Bench()
+    async with bench.thread() as thread:
+        for number in (1, 2, 3):
+            thread.put(number)
+        bench.open.set()
+        assert [await bench.next(thread) for _ in range(3)] == [10, 20, 30]
+        assert bench.left == [1, 2]
+        thread.put(4)
+        assert await bench.next(thread) == 40
+        assert (bench.left, bench.tellings) == ([1, 2], 2)
+
+
+async def test_a_piece_that_raises_tells_of_what_was_left_to_it() -> None:
+    bench = Bench()
+    async with bench.thread() as thread:
+        for number in (1, -1, 2):
+            thread.put(number)
+        bench.open.set()
+        assert await bench.next(thread) == 10
+        with pytest.raises(ValueError, match="-1"):
+            await bench.next(thread)
+        assert (bench.left, bench.tellings) == ([1], 1)
 
 
 async def test_what_the_work_raises_comes_out_and_nothing_is_done_after_it() -> None:
