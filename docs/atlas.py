@@ -9,6 +9,9 @@ from typing import Any
 
 from optimist.kernels.card import AXES, Card
 from optimist.kernels.cards import CARDS
+from optimist.kernels.native.cards import CARDS as NATIVE_CARDS
+from optimist.kernels.native.cards import Card as NativeCard
+from optimist.kernels.native.shapes import Format
 
 Table = Callable[[tuple[str, ...], Iterable[tuple[str, ...]]], str]
 
@@ -79,6 +82,51 @@ def _large(number: int) -> str:
         if number >= size:
             return f"{number / size:.3g} {unit}"
     return str(number)
+
+
+NATIVE_SIZES: Mapping[str, int] = {
+    **SIZES,
+    "T": 8,
+    "R": 8,
+    "S": 8,
+    "C": 256,
+    "H": 9,
+    "G": 3,
+    "D": 64,
+    "E": 576,
+    "F": 1536,
+    "K": 576,
+    "N": 960,
+    "V": 49_152,
+}
+"""8 rows that decode at 256 tokens in the default model"""
+
+
+def native_operators(table: Table) -> str:
+    """Every card of the native library."""
+    return table(
+        ("operator", "computes", "axes", "phases", "bytes: bf16, int8, int4", "FLOPs", "within"),
+        [
+            (
+                f"`{card.name}`",
+                f"`{card.equation}`",
+                ", ".join(card.axes),
+                ", ".join(card.phases),
+                ", ".join(_large(round(card.bytes(NATIVE_SIZES, kind))) for kind in Format),
+                _large(round(card.flops(NATIVE_SIZES, Format.BF16))),
+                _within(card),
+            )
+            for card in NATIVE_CARDS
+        ],
+    )
+
+
+def _within(card: NativeCard) -> str:
+    near = {kind.name.lower(): f"{value:g}" for kind, value in card.tolerance.items()}
+    if len(set(near.values())) == 1:
+        (only,) = set(near.values())
+        return "exact" if only == "0" else only
+    return ", ".join(f"{name} {value}" for name, value in near.items())
 
 
 def resources(table: Table) -> str:

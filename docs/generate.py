@@ -233,6 +233,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "delays": lambda: table(*speculation_table.delays()),
     "kernel-axes": lambda: atlas.axes(table),
     "kernel-operators": lambda: atlas.operators(table),
+    "native-operators": lambda: atlas.native_operators(table),
     "kernel-resources": lambda: atlas.resources(table),
 }
 

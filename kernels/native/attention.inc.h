@@ -150,27 +150,30 @@ ALWAYS void soften(float* scores, uint16_t* weights, int tokens, float* most, fl
 }
 
 // The same in front of bytes. Weights have the scales of their values in them, are whole numbers, and
-// *unit is the value of 1. What is hidden has no part in any of it.
+// *unit is the value of 1. The sum is NaN where a value that has a weight is. What is hidden has no part in any of it.
 ALWAYS void soften_bytes(float* scores, uint16_t* weights, const uint8_t* const* tiles, int width,
                          int tokens, float* most, float* sum, float* unit) {
   F top = load(scores);
   for (int at = kTile; at < tokens; at += kTile) top = vmax(top, load(scores + at));
   *most = reduce_max(top);
   bool hidden = *most == kHidden;
-  F shift = set1(hidden ? 0.0f : *most), total = set1(0.0f), largest = set1(1e-30f);
+  F shift = set1(hidden ? 0.0f : *most), none = set1(0.0f), total = none, largest = set1(1e-30f);
   for (int at = 0, tile = 0; at < tokens; at += kTile, ++tile) {
     F e = exp2v(sub(load(scores + at), shift));
-    F weight = mul(e, load_bf16(value_scales(tiles[tile], width)));
+    F weight = where_less(none, e, mul(e, load_bf16(value_scales(tiles[tile], width))), none);
     total = add(total, e);
     largest = vmax(largest, weight);
     store(scores + at, weight);
   }
-  *sum = reduce_add(total);
   float all = reduce_max(largest);
   *unit = all / 32767.0f;
-  F inverse = set1(32767.0f / all);
-  for (int at = 0; at < tokens; at += kTile)
-    store_s16(weights + at, to_int(mul(load(scores + at), inverse)));
+  F inverse = set1(32767.0f / all), lost = none;
+  for (int at = 0; at < tokens; at += kTile) {
+    F weight = load(scores + at);
+    lost = add(lost, spoilt(weight));
+    store_s16(weights + at, to_int(mul(weight, inverse)));
+  }
+  *sum = reduce_add(add(total, lost));
 }
 
 // Weighted values of R rows in N vectors of columns, from zero.

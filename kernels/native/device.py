@@ -142,11 +142,8 @@ class NativeDevice:
 
     def open_slot(self, slot: int, ids: Ints, cached: int, choice: Choice) -> None:
         """A request moves in with its tokens, of which `cached` are in its first blocks already."""
-        ids, stops = _column(ids), _column(choice.stop_ids)
-        biased, values = _column(choice.bias_ids), np.ascontiguousarray(choice.bias_values)
-        numbers = (*choice[: choice._fields.index("bias_ids")], biased.size, stops.size)
-        parameters = CChoice(*numbers, as_ints(biased), as_ints(stops), as_floats(values))
-        self._call("open", slot, as_ints(ids), ids.size, cached, byref(parameters))
+        ids = _column(ids)
+        self._call("open", slot, as_ints(ids), ids.size, cached, byref(choice_view(choice)))
 
     def set_blocks(self, slots: Ints, columns: Ints, blocks: Ints) -> None:
         """Entries of block tables, [N] each. Raises NativeError for a block or column that is none."""
@@ -248,6 +245,14 @@ def dequantise(matrix: Matrix) -> Floats:
     size = (STORED[matrix.kind], *out.shape)
     library().native_dequantise(*size, as_bytes(rows), as_floats(out))
     return out if matrix.order is None else out[matrix.order]
+
+
+def choice_view(choice: Choice) -> CChoice:
+    """Parameters as the library takes them; it keeps their arrays alive."""
+    biased, stops = _column(choice.bias_ids), _column(choice.stop_ids)
+    values = np.ascontiguousarray(choice.bias_values)
+    numbers = (*choice[: choice._fields.index("bias_ids")], biased.size, stops.size)
+    return CChoice(*numbers, as_ints(biased), as_ints(stops), as_floats(values))
 
 
 def as_bytes(values: NDArray[np.uint8]) -> Any:

@@ -148,8 +148,29 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "native_lookup_bytes": (c_uint64, (c_void_p,)),
     "native_op_linear": (
         c_int32,
-        (c_char_p, *(c_int32,) * 5, _Bytes, c_int32, _Floats, _Floats),
+        (c_char_p, *(c_int32,) * 5, _Bytes, c_void_p, *(c_int32,) * 3, *(_Floats,) * 3, _Ints),
     ),
+    "native_op_quantise": (None, (c_char_p, *(c_int32,) * 4, *(_Floats,) * 4)),
+    "native_op_geometry": (None, (*(c_int32,) * 5, _Ints)),
+    "native_op_rope": (
+        None,
+        (
+            *(c_char_p, *(c_int32,) * 7, _Floats, _Floats, c_void_p, c_void_p),
+            *(c_float, _Ints, _Floats, _Bytes),
+        ),
+    ),
+    "native_op_choose": (
+        c_int32,
+        (
+            *(c_char_p, c_int32, _Floats, POINTER(CChoice), *(c_int32,) * 3, _Ints, _Ints),
+            *(c_int64, c_int32, c_int32, _Floats),
+        ),
+    ),
+    "native_op_report": (
+        None,
+        (c_char_p, c_int32, _Floats, c_int32, c_int32, _Floats, _Ints, _Ints, _Floats),
+    ),
+    "native_op_verdict": (c_double, (c_char_p, c_int64, c_int32, c_int32, POINTER(c_int64))),
     "native_op_parts": (None, (*(c_int32,) * 3, _Ints)),
     "native_op_rms_norm": (None, (c_char_p, *(c_int32,) * 2, *(_Floats,) * 2, c_float, _Floats)),
     "native_op_attention": (

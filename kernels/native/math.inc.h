@@ -3,9 +3,11 @@
 
 namespace {
 
+// Of two values vmax gives the second where one is no number: so NaN stays NaN here.
+
 // 2^x to 2e-7, and exactly 0 below -126. x at most 127.
 ALWAYS F exp2v(F x) {
-  F inside = vmax(x, set1(-126.0f));
+  F inside = vmax(set1(-126.0f), x);
   F n = round_even(inside), f = sub(inside, n);
   F p = set1(1.5403530e-4f);
   p = fma(p, f, set1(1.3333558e-3f));
@@ -21,7 +23,7 @@ constexpr float kLog2E = 1.44269504088896341f;
 
 // e^x; x at most 88. The product is exact in two parts, so that large negative x keep their precision.
 ALWAYS F expv(F x) {
-  F inside = vmax(x, set1(-87.0f));
+  F inside = vmax(set1(-87.0f), x);
   F n = round_even(mul(inside, set1(kLog2E)));
   F f = fma(n, set1(-0.693359375f), inside);
   f = fma(n, set1(2.12194440e-4f), f);
@@ -34,6 +36,9 @@ ALWAYS F expv(F x) {
   p = fma(mul(p, f), f, add(f, set1(1.0f)));
   return where_less(x, set1(-87.0f), set1(0.0f), mul(p, power2(n)));
 }
+
+// Zero, NaN where x is no finite number. A largest value does not tell: it passes over what is none.
+ALWAYS F spoilt(F x) { return sub(x, x); }
 
 // Natural logarithm of normal positive numbers to about one unit in the last place.
 ALWAYS F logv(F x) {

@@ -10,6 +10,7 @@ namespace {
 uint16_t bf16_of(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, 4);
+  if (std::isnan(value)) return 0x7fc0;
   return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
@@ -21,11 +22,12 @@ void pack_bf16(uint8_t* panel, int lane, const float* row, int count) {
   }
 }
 
-// One scale for the row; 128 stands for zero.
+// One scale for the row, NaN where one of it is no finite number; 128 stands for zero.
 void pack_int8(uint8_t* panel, int inputs, int lane, const float* row, int count) {
-  float largest = 1e-12f;
-  for (int k = 0; k < count; ++k) largest = std::max(largest, std::fabs(row[k]));
-  float scale = largest / 127, inverse = 127 / largest;
+  float largest = 1e-12f, lost = 0;
+  for (int k = 0; k < count; ++k) largest = std::max(largest, std::fabs(row[k])), lost += row[k] - row[k];
+  float scale = largest / 127 + lost, inverse = 127 / largest;
+  if (std::isnan(scale)) count = 0;
   std::memcpy(panel + (size_t)inputs * kPanel + 4 * lane, &scale, 4);
   uint8_t* out = panel + 4 * lane;
   for (int k = 0; k < inputs; k += 4, out += 4 * kPanel)

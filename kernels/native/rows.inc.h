@@ -20,14 +20,18 @@ void to_bf16(const float* x, int width, uint16_t* out) {
   for (int k = 0; k < width; k += 16) store_bf16(out + k, load(x + k));
 }
 
-// A scale for each group of inputs, so that an outlier costs its own group's precision alone.
+// A scale for each group of inputs, so that an outlier costs its own group's precision alone. It is NaN where one
+// of them is no finite number.
 void to_s8(const float* x, int width, Format format, int group, const Acts& acts, int row) {
   int8_t* out = (int8_t*)acts.values + (size_t)row * acts.stride;
   size_t at = (size_t)row * acts.groups;
   for (int g = 0; g < width / group; ++g) {
-    F top = set1(1e-10f);
-    for (int k = g * group; k < (g + 1) * group; k += 16) top = vmax(top, vabs(load(x + k)));
-    float largest = reduce_max(top), scale = largest / 127.0f;
+    F top = set1(1e-10f), lost = set1(0.0f);
+    for (int k = g * group; k < (g + 1) * group; k += 16) {
+      top = vmax(top, vabs(load(x + k)));
+      lost = add(lost, spoilt(load(x + k)));
+    }
+    float largest = reduce_max(top), scale = largest / 127.0f + reduce_add(lost);
     F inverse = set1(127.0f / largest);
     I sum = seti(0);
     for (int k = g * group; k < (g + 1) * group; k += 16) {
@@ -52,6 +56,7 @@ void quantise(const float* x, int width, Format format, int group, const Acts& a
 }
 
 ALWAYS uint16_t half_of(float value) {
+  if (value != value) return 0x7fc0;
   uint32_t bits;
   __builtin_memcpy(&bits, &value, 4);
   return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
@@ -118,10 +123,14 @@ void write_key(const Geometry& g, const float* x, uint8_t* tile, int lane) {
     __builtin_memcpy(tile + (size_t)(i * kTile + lane) * 4, halves + 2 * i, 4);
 }
 
+// NaN where one is no finite number.
 ALWAYS float largest_of(const float* x, int width) {
-  F top = set1(1e-10f);
-  for (int i = 0; i < width; i += 16) top = vmax(top, vabs(load(x + i)));
-  return reduce_max(top);
+  F top = set1(1e-10f), lost = set1(0.0f);
+  for (int i = 0; i < width; i += 16) {
+    top = vmax(top, vabs(load(x + i)));
+    lost = add(lost, spoilt(load(x + i)));
+  }
+  return reduce_max(top) + reduce_add(lost);
 }
 
 // Values in whole numbers of 8 bits. Returns their scale, which is a bf16 number.

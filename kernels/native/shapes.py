@@ -43,6 +43,15 @@ class Format(enum.IntEnum):
     INT4 = 2
 
 
+class Finish(enum.IntEnum):
+    """What becomes of the result of a linear: see isa.h."""
+
+    STORE = 0
+    ADD = 1
+    GATE = 2
+    PICK = 3
+
+
 STORED = {
     "F32": 0,
     "F16": 1,

@@ -128,7 +128,8 @@ ALWAYS __m256i rounded_bf16(__m256 v) {
   __m256i bits = _mm256_castps_si256(v);
   __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
   bits = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
-  return _mm256_srli_epi32(bits, 16);
+  __m256i none = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+  return _mm256_srli_epi32(_mm256_blendv_epi8(bits, _mm256_set1_epi32(0x7fc00000), none), 16);
 }
 ALWAYS void store_bf16(uint16_t* p, F v) {
   __m256i both = _mm256_packus_epi32(rounded_bf16(v.a), rounded_bf16(v.b));

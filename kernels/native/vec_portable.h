@@ -119,7 +119,7 @@ ALWAYS F load_bf16(const uint16_t* p) {
 }
 ALWAYS void store_bf16(uint16_t* p, F v) {
   U bits = (U)v;
-  bits = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  bits = (v == v ? bits + 0x7fff + (bits >> 16 & 1) : 0x7fc00000) >> 16;
   for (int i = 0; i < 16; ++i) p[i] = (uint16_t)bits[i];
 }
 ALWAYS float half_to_float(uint16_t half) {

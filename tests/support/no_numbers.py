@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from model_files import (
@@ -31,7 +32,7 @@ WAYS = {
 }
 
 
-def sizes(folder: Path) -> WorkerConfig:
+def sizes(folder: Path, quant: Literal["none", "int8"] = "none") -> WorkerConfig:
     """That model in a file, and room for two requests."""
     values = weights(shapes(head=True))
     values["embed"][BROKEN[2]] = np.nan
@@ -40,6 +41,7 @@ def sizes(folder: Path) -> WorkerConfig:
     return WorkerConfig(
         model=str(path),
         dtype="bfloat16",
+        quant=quant,
         kv_blocks=8,
         block_size=16,
         max_slots=2,

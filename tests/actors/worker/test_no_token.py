@@ -25,6 +25,11 @@ def test_a_row_without_numbers_brings_no_token_and_its_neighbour_does(
     assert_alone_without_tokens(KINDS[kind], sizes(tmp_path), WAYS[way])
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_eight_bits_make_no_number_of_what_is_none(way: str, tmp_path: Path) -> None:
+    assert_alone_without_tokens(NativeExecutor, sizes(tmp_path, quant="int8"), WAYS[way])
+
+
 @pytest.mark.parametrize(
     ("counts", "ids", "want"),
     [

@@ -18,7 +18,7 @@ BOUNDS = {
     "likelihood": 10,  # likewise
     "merge": 26,  # a head's values are an array on the stack, of any width: read there, not moved there
     "rope": 34,  # likewise, turned and normed
-    "attend_chunk": 40,  # coefficients of the exponential, for want of registers; no accumulator
+    "attend_chunk": 43,  # coefficients of the exponential, for want of registers; no accumulator
     "attend": 2,  # as merge
 }
 """accesses to the stack that a function may have beside an inner loop's, which has none: see docs/native.md"""
