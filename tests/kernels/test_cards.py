@@ -18,7 +18,8 @@ FOLDER = Path(optimist.kernels.__file__).parent
 
 def test_every_folder_with_a_spec_has_a_card() -> None:
     folders = sorted(path.parent.name for path in FOLDER.glob("*/reference.py"))
-    assert [card.name for card in CARDS] == folders
+    # The native library has many operators, and cards of its own.
+    assert sorted([*(card.name for card in CARDS), "native"]) == folders
 
 
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
