@@ -252,7 +252,9 @@ def choice_view(choice: Choice) -> CChoice:
     biased, stops = _column(choice.bias_ids), _column(choice.stop_ids)
     values = np.ascontiguousarray(choice.bias_values)
     numbers = (*choice[: choice._fields.index("bias_ids")], biased.size, stops.size)
-    return CChoice(*numbers, as_ints(biased), as_ints(stops), as_floats(values))
+    view = CChoice(*numbers, as_ints(biased), as_ints(stops), as_floats(values))
+    view.keep = (biased, stops, values)
+    return view
 
 
 def as_bytes(values: NDArray[np.uint8]) -> Any:

@@ -153,13 +153,18 @@ def test_a_query_does_not_depend_on_those_beside_it(isa: str, kept: Format) -> N
 
 @SETS
 @CACHES
+@pytest.mark.parametrize("pieces", [False, True], ids=["whole", "pieces"])
 @pytest.mark.parametrize("column", [0, 6, 8], ids=["query", "key", "value"])
-def test_what_is_no_number_is_so_for_those_who_see_it(isa: str, kept: Format, column: int) -> None:
+def test_what_is_no_number_is_so_for_those_who_see_it(
+    isa: str, kept: Format, column: int, pieces: bool
+) -> None:
     qkv, turns = text(150, 6, 2, 64)
     table = np.arange(10, dtype=np.int32)
 
     def attended() -> Floats:
-        return attention(qkv, turns, table, heads=6, block_size=16, queries=60, kept=kept, isa=isa)
+        return attention(
+            qkv, turns, table, heads=6, block_size=16, queries=60, kept=kept, pieces=pieces, isa=isa
+        )
 
     whole = attended()
     qkv[140, column, 5] = np.nan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from sampling_rows import VOCAB, broken, logits_of, mixed_rows
 
 from optimist.kernels.logprobs import reference as logprobs_reference
 from optimist.kernels.native.cards import CARDS
+from optimist.kernels.native.device import choice_view
 from optimist.kernels.native.library import here
 from optimist.kernels.native.selection import Text, choose, report, verdict
 from optimist.kernels.native.shapes import GREEDY, Choice, Floats
@@ -155,3 +157,10 @@ def test_the_likeliest_is_the_first_of_equals(isa: str, vocab: int) -> None:
     logits = values(vocab)
     logits[vocab // 3] = logits[-1] = 9.0
     assert choose(logits, GREEDY, EMPTY, isa=isa).id == vocab // 3
+
+
+def test_parameters_outlive_the_arrays_that_they_were_given_in() -> None:
+    view = choice_view(GREEDY._replace(bias_ids=np.array([3, 5], np.int16)))
+    ids, _, _ = view.keep
+    assert ids.dtype == np.int32
+    assert ctypes.addressof(view.bias_ids.contents) == ids.ctypes.data
