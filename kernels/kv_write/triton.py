@@ -47,7 +47,9 @@ def _kv_write(
             o_scale = (o_h * s_cache + i_block * (P * WIDTH) + P * D) // 4 + i_slot % P
             tl.store(scales + o_scale, b_scale, mask=o_h < HEADS)
             b_kv = tl.div_rn(b_kv, tl.where(b_scale > 0, b_scale, 1.0)[:, None])
-            b_kv = tl.clamp(b_kv, -MOST, MOST).to(cache.dtype.element_ty)
+            b_kv = tl.clamp(b_kv, -MOST, MOST, propagate_nan=tl.PropagateNan.ALL).to(
+                cache.dtype.element_ty
+            )
         o_token = i_block * (P * WIDTH) + i_slot % P * D
         tl.store(cache + o_token + o_h[:, None] * s_cache + o_d[None, :], b_kv, mask=m_kv)
 

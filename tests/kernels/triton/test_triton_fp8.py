@@ -53,6 +53,18 @@ def test_each_head_of_a_token_has_a_scale(dtype: torch.dtype, device: str) -> No
     assert ours[1][:, :3][:, ~written].eq(0).all()
 
 
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+def test_what_is_no_number_stays_none(dtype: torch.dtype, device: str) -> None:
+    kv = torch.ones(1, 2, 8, dtype=torch.bfloat16)
+    kv[0, 1, 3] = torch.nan
+    cache = empty(1, 1, 4, 8, dtype).to(device)
+    triton_kv_write(kv.to(device), cache, torch.tensor([0], device=device))
+    held, scales = (part[:, 0, 0].float().cpu() for part in kv_cache.scaled(cache))
+    values = held * scales[:, None]
+    assert values.isfinite().all(-1).tolist() == [True, False]
+    assert values[1, 3].isnan()
+
+
 @pytest.mark.parametrize("splits", [1, 3])
 @pytest.mark.parametrize("magnitude", [1.0, 1e5], ids=["small", "large"])
 @pytest.mark.parametrize("dtype", NARROW[:2], ids=str)
