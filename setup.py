@@ -20,9 +20,15 @@ QUIET = ["-Wno-psabi", "-Wno-uninitialized", "-Wno-maybe-uninitialized"]
 NUMERIC = ["-ffp-contract=off", "-fno-math-errno"]
 AVX2 = ["-mavx2", "-mfma", "-mf16c"]
 AVX512 = [f"-mavx512{part}" for part in ("f", "bw", "vl", "dq", "vnni", "bf16")]
+AMX = [f"-mamx-{part}" for part in ("tile", "int8", "bf16")]
 # Each instruction set is a file of its own; the library chooses among them when it runs. A compiler or
 # assembler that does not know one leaves that one out.
-SETS = {"isa_avx512": [*AVX2, *AVX512], "isa_avxvnni": [*AVX2, "-mavxvnni"], "isa_avx2": AVX2}
+SETS = {
+    "isa_amx": [*AVX2, *AVX512, *AMX],
+    "isa_avx512": [*AVX2, *AVX512],
+    "isa_avxvnni": [*AVX2, "-mavxvnni"],
+    "isa_avx2": AVX2,
+}
 CHOOSES = "cpu"
 X86 = platform.machine().lower() in ("x86_64", "amd64")
 

@@ -5,6 +5,8 @@
 
 #ifdef NATIVE_X86
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace native {
@@ -38,6 +40,15 @@ bool runs_avx512() {
   bool base = has(seven.b, 16) && has(seven.b, 17) && has(seven.b, 30) && has(seven.b, 31);
   return runs_avx2() && saves(0xe6) && base && has(seven.c, 11) && has(Leaf(7, 1).a, 5);
 }
+
+// Linux keeps these registers only for a process that has asked for them. It refuses where a signal stack
+// is too small to save them on.
+bool runs_amx() {
+  constexpr int kRequest = 0x1023, kTileData = 18;
+  Leaf seven(7, 0);
+  bool base = has(seven.d, 22) && has(seven.d, 24) && has(seven.d, 25);
+  return runs_avx512() && base && saves(0x60000) && !syscall(SYS_arch_prctl, kRequest, kTileData);
+}
 #endif
 
 bool runs_anywhere() { return true; }
@@ -49,6 +60,9 @@ struct Candidate {
 
 // Best first. The compiler may know fewer than the processor.
 const Candidate kCandidates[] = {
+#ifdef NATIVE_ISA_AMX
+    {&kAmx, runs_amx},
+#endif
 #ifdef NATIVE_ISA_AVX512
     {&kAvx512, runs_avx512},
 #endif

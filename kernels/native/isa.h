@@ -182,7 +182,7 @@ struct Isa {
 
 extern const Isa kPortable;
 #ifdef NATIVE_X86
-extern const Isa kAvx512, kAvxVnni, kAvx2;
+extern const Isa kAmx, kAvx512, kAvxVnni, kAvx2;
 #endif
 
 // The query rows that one call of attend may be asked for: tokens * heads / kv_heads.

@@ -7,6 +7,10 @@ namespace native {
 namespace avx2 {
 #include "math.inc.h"
 #include "rows.inc.h"
+#include "tiles.inc.h"
+#include "scores.inc.h"
+#include "spin.inc.h"
+#include "plain.inc.h"
 #include "linear.inc.h"
 #include "attention.inc.h"
 #include "choose.inc.h"

@@ -25,7 +25,7 @@ from optimist.messages.errors import ConfigError
 ABI = 5
 """of the library that this package speaks to"""
 
-SETS = ("avx512", "avxvnni", "avx2", "portable")
+SETS = ("amx", "avx512", "avxvnni", "avx2", "portable")
 """instruction sets that it may hold, best first"""
 
 FORCED = "OPTIMIST_NATIVE_ISA"

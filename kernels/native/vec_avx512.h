@@ -21,7 +21,11 @@ constexpr int kSide = 2;        // halves of a panel side by side in a linear's 
 constexpr int kTileRows = 12;   // rows of the tile: 24 accumulators of 32 registers
 constexpr int kInt8Rows = 12;
 constexpr int kInt4Rows = 4;  // unpacking takes registers too
-constexpr int kScoreRows = 12;  // query rows whose scores are computed together
+#ifdef NATIVE_MATRIX
+constexpr int kScoreRows = 16;  // query rows whose scores are computed together
+#else
+constexpr int kScoreRows = 12;
+#endif
 constexpr int kValueRows = 6;   // query rows whose weighted values are summed together
 constexpr int kWide = 2;        // score tiles beside each other,
 constexpr int kWideRows = 6;    // twice as many up to this many rows

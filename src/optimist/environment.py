@@ -37,7 +37,7 @@ VARIABLES = (
         "OPTIMIST_NATIVE_ISA",
         "",
         "instruction set of the native library, where it is not to be the best that this machine has; texts differ among sets",
-        ("avx512", "avxvnni", "avx2", "portable"),
+        ("amx", "avx512", "avxvnni", "avx2", "portable"),
     ),
     Variable(
         "OPTIMIST_CONSTRAINTS",

@@ -128,7 +128,7 @@ def test_a_successor_that_is_one_word_exists() -> None:
         (
             "OPTIMIST_NATIVE_ISA",
             "sse9",
-            "NATIVE_ISA: expected one of avx512, avxvnni, avx2, portable",
+            "NATIVE_ISA: expected one of amx, avx512, avxvnni, avx2, portable",
         ),
         ("OPTIMIST_SYNC_CHECK", "loud", "OPTIMIST_SYNC_CHECK: expected one of off, warn, error"),
     ],

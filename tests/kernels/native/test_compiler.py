@@ -15,7 +15,13 @@ import pytest
 from optimist.kernels.native.library import SETS
 
 ROOT = Path(__file__).parents[3]
-TABLES = {"avx512": "kAvx512", "avxvnni": "kAvxVnni", "avx2": "kAvx2", "portable": "kPortable"}
+TABLES = {
+    "amx": "kAmx",
+    "avx512": "kAvx512",
+    "avxvnni": "kAvxVnni",
+    "avx2": "kAvx2",
+    "portable": "kPortable",
+}
 ASKED = """#include "isa.h"
 NATIVE_API int built(const char* name) { return native::is_built(name); }
 NATIVE_API const char* best() { return native::find_isa("")->name; }
@@ -47,7 +53,12 @@ def compiler(path: Path, refused: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("refused", "absent"), [("-mavxvnni", {"avxvnni"}), ("-mavx512bf16", {"avx512"})]
+    ("refused", "absent"),
+    [
+        ("-mavxvnni", {"avxvnni"}),
+        ("-mavx512bf16", {"amx", "avx512"}),
+        ("-mamx-int8", {"amx"}),
+    ],
 )
 def test_a_set_that_the_compiler_does_not_know_is_left_out(
     tmp_path: Path, refused: str, absent: set[str]
