@@ -9,6 +9,8 @@ namespace native {
 namespace {
 
 constexpr size_t kPartBytes = size_t(3) << 16;
+// Of a thread's share. Of many rows a part takes long, and the last one of a phase is waited for.
+constexpr int kFewParts = 4, kManyParts = 24;
 
 Epilogue to_floats(Finish finish, float* out, size_t stride) {
   return {finish, out, stride, nullptr, 0, nullptr};
@@ -30,7 +32,7 @@ void embed_from(const Linear& head, int32_t id, float* out) {
 // Into how many parts to cut a linear: the same for every thread, few, but none of few rows so large
 // that doing it twice takes long.
 int parts_of(const Linear& linear, int rows, int threads) {
-  int panels = linear.outputs / kPanel, least = 4;
+  int panels = linear.outputs / kPanel, least = rows > kFewRows ? kManyParts : kFewParts;
   if (rows <= kFewRows) {
     size_t bytes = panels * linear.panel_bytes;
     least = std::max(least, (int)(bytes / (kPartBytes * threads)) + 1);
