@@ -29,7 +29,8 @@ KEY_GROUP, LINE = 32, 64
 class Sizes(NamedTuple):
     """Of the device state. max_tokens: query tokens of a step. kept: keys and values, BF16 or INT8.
 
-    verify: how drafts are judged, see VERIFY.
+    verify: how drafts are judged, see VERIFY. shares: fewer of the threads compute beside engines of other
+    processes.
     """
 
     block_size: int
@@ -40,6 +41,7 @@ class Sizes(NamedTuple):
     threads: int
     kept: Format = Format.BF16
     verify: str = "sample"
+    shares: bool = False
 
 
 def unsupported(config: ModelConfig, block_size: int) -> str:
@@ -83,6 +85,7 @@ def shape_of(config: ModelConfig, sizes: Sizes) -> Shape:
         max_len=sizes.max_len,
         max_tokens=sizes.max_tokens,
         threads=sizes.threads,
+        shares=sizes.shares,
         kept=sizes.kept,
         verify=VERIFY.index(sizes.verify),
         eps=config.rms_norm_eps,

@@ -111,6 +111,7 @@ class NativeExecutor(Executor):
                 threads=threads_of(config.threads),
                 kept=kept,
                 verify=config.verify,
+                shares=config.threads is None,
             )
             quant, cache = config.quant, config.packed_cache
             layers = 0

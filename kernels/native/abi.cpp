@@ -262,6 +262,9 @@ NATIVE_API int32_t native_draft(Device* device, int32_t rows, const int32_t* slo
   return guarded(device, [&] { return draft(device->model, *device, rows, slots, counts, layers); });
 }
 
+// Threads that computed the last step, 0 before the first.
+NATIVE_API int32_t native_computing(Device* device) { return device->model.computing; }
+
 // Logits behind every token of the rows, [tokens, vocab]; nothing is chosen.
 NATIVE_API int32_t native_logits(Device* device, const Rows* rows, float* logits) {
   return guarded(device, [&] { return device->next().run(*rows, logits); });

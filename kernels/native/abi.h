@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#define NATIVE_ABI 5
+#define NATIVE_ABI 6
 #define NATIVE_API extern "C" __attribute__((visibility("default")))
 
 namespace native {
@@ -21,6 +21,7 @@ struct Shape {
   int32_t tied;      // the head is the embedding
   int32_t block_size, blocks, slots, max_len, max_tokens;
   int32_t threads;
+  int32_t shares;  // threads: fewer beside engines of other processes
   Format kept;  // of keys and values: bf16 or int8
   Verify verify;
   float eps, rope_scale;

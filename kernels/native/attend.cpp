@@ -18,7 +18,7 @@ int Step::first_chunk(int position) const {
 }
 
 void Step::plan_attention() {
-  int threads = m_.shape.threads, heads = m_.cache_shape.kv_heads;
+  int threads = threads_, heads = m_.cache_shape.kv_heads;
   int group = m_.cache_shape.heads / heads, most = std::max(1, kQueryRows / group);
   items_.clear();
   int longest = 0, chunks = 0;
@@ -61,7 +61,7 @@ void Step::keep_tables() {
 
 // Every thread's share gets its part of the long ones and of the short ones.
 void Step::deal_items() {
-  int threads = m_.shape.threads, all = (int)items_.size(), thread = 0;
+  int threads = threads_, all = (int)items_.size(), thread = 0;
   std::vector<Item> dealt(items_.size());
   std::vector<int> at;
   for (int i = 0; i < threads; ++i) at.push_back(share(all, i, threads));

@@ -175,6 +175,11 @@ class NativeDevice:
         self._call("step", *asked.views)
         return asked.chosen
 
+    @property
+    def computing(self) -> int:
+        """Threads that computed the last step, 0 before the first."""
+        return int(self._library.native_computing(self._handle))
+
     def announce(self, fd: int) -> None:
         """Let the next step write to an eventfd once it is under way, or refused: in either case once."""
         self._library.native_announce(self._handle, fd)

@@ -80,7 +80,7 @@ void Step::embed_token(int t) {
 // Rows that `next` multiplies. Few of them every thread makes for itself: it costs less than to wait
 // for the others.
 Step::Input Step::input(ActsBuffer& shared, const Linear& next, int rows, int few) const {
-  bool own = rows <= few && are_few(next, rows, m_.shape.threads);
+  bool own = rows <= few && are_few(next, rows, threads_);
   Input input = {shared.view, &next, rows, own, nullptr, nullptr, nullptr};
   input.acts.groups = next.inputs / next.group;
   return input;

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from optimist.messages.errors import ConfigError
 
-ABI = 5
+ABI = 6
 """of the library that this package speaks to"""
 
 SETS = ("amx", "avx512", "avxvnni", "avx2", "portable")
@@ -46,7 +46,7 @@ class CShape(ctypes.Structure):
         *((name, c_int32) for name in ("vocab", "hidden", "layers", "heads", "kv_heads")),
         *((name, c_int32) for name in ("head_dim", "ffn", "window", "qk_norm", "tied")),
         *((name, c_int32) for name in ("block_size", "blocks", "slots", "max_len", "max_tokens")),
-        *((name, c_int32) for name in ("threads", "kept", "verify")),
+        *((name, c_int32) for name in ("threads", "shares", "kept", "verify")),
         ("eps", c_float),
         ("rope_scale", c_float),
         ("frequencies", POINTER(c_double)),
@@ -123,6 +123,7 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "native_dequantise": (c_int32, (*(c_int32,) * 3, _Bytes, _Floats)),
     "native_fill_cache": (None, (c_void_p, c_float)),
     "native_reset": (None, (c_void_p,)),
+    "native_computing": (c_int32, (c_void_p,)),
     "native_open": (c_int32, (c_void_p, c_int32, _Ints, c_int32, c_int32, POINTER(CChoice))),
     "native_blocks": (c_int32, (c_void_p, c_int32, _Ints, _Ints, _Ints)),
     "native_step": (c_int32, (c_void_p, POINTER(CRows), POINTER(CChosen))),
@@ -135,6 +136,12 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "native_cache_bytes": (c_uint64, (c_void_p,)),
     "native_probe_read": (c_int32, (c_char_p, c_int32, c_uint64, c_int32, POINTER(c_double))),
     "native_probe_multiply": (c_double, (c_char_p, c_int32, c_int32, c_uint64)),
+    "native_neighbours_tell": (c_int32, ()),
+    "native_neighbours_compute": (c_double, (c_char_p,)),
+    "native_neighbours_part": (
+        None,
+        (c_int32, c_int32, POINTER(c_double), POINTER(c_double), _Ints),
+    ),
     "native_lookup_ngram": (c_void_p, (c_int64, c_int64)),
     "native_lookup_suffix": (c_void_p, (c_int64, c_int64, c_double)),
     "native_lookup_destroy": (None, (c_void_p,)),

@@ -163,6 +163,11 @@ void Model::allocate_linear(int layer, Part part, Format format, int group) {
   shape_linear(weights(layer, part), outputs, padded(outputs, unit), inputs, format, group);
 }
 
+int Model::take_threads() {
+  computing = shape.shares ? pool.part() : shape.threads;
+  return computing;
+}
+
 void Model::tell_begun() {
   if (begun < 0) return;
   uint64_t one = 1;

@@ -86,6 +86,8 @@ struct Model {
   Weights& weights(int layer, Part part);
   // Zeroed panels for a matrix, whose sizes follow from the shape. group: see Linear.
   void allocate_linear(int layer, Part part, Format format, int group);
+  // How many threads compute the next step: fewer beside engines of other processes, where that was asked for.
+  int take_threads();
   // Whoever wants to know that a step is under way hears so, once.
   void tell_begun();
 
@@ -117,6 +119,7 @@ struct Model {
   ActsBuffer acts, inner;  // in front of qkv and gate_up; in front of o and down
   std::vector<std::unique_ptr<Workspace>> workspaces;
   int tokens = 0;  // query tokens of the last step, whose residual stream is there
+  int computing = 0;  // threads of the last step
   int begun = -1;  // the eventfd of who wants to know it of the next step, none: -1
   std::string error;
   Profile profile;

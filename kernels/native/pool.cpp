@@ -67,8 +67,9 @@ void Pool::stop() {
   others_.clear();
 }
 
-void Pool::run(std::shared_ptr<Job> job, bool timed) {
+void Pool::run(std::shared_ptr<Job> job, bool timed, int threads) {
   if (threads_ == 1) {
+    Computing here(*neighbours_, 1);
     Walk alone;
     alone.timed = timed;
     return job->work(alone);
@@ -76,13 +77,19 @@ void Pool::run(std::shared_ptr<Job> job, bool timed) {
   gate.lock();
   std::lock_guard<std::mutex> mine(turn);
   gate.unlock();
-  lead(job, timed);
+  Computing here(*neighbours_, threads_);  // all that it wants: others leave it room for them
+  lead(job, timed, threads ? threads : threads_);
 }
 
-void Pool::lead(const std::shared_ptr<Job>& job, bool timed) {
+void Pool::lead(const std::shared_ptr<Job>& job, bool timed, int threads) {
   Walk walk = end_;
+  walk.threads = threads;
   walk.waited = 0;
   walk.timed = timed;
+  if (threads == 1) {
+    job->work(walk);
+    return;
+  }
   {
     std::lock_guard<std::mutex> hold(job_mutex_);
     job_ = job;
@@ -119,15 +126,16 @@ void Pool::serve(int index) {
       walk = begin_;
     }
     if (stop_) return;
-    if (!job) continue;
+    if (!job || index >= walk.threads) continue;
     walk.thread = index;
     job->work(walk);
   }
 }
 
+// Those who take no part have done parts of earlier jobs.
 bool Pool::over(const Walk& walk) const {
   uint64_t done = 0;
-  for (int i = 0; i < walk.threads; ++i) done += members_[i].done.load(std::memory_order_acquire);
+  for (int i = 0; i < threads_; ++i) done += members_[i].done.load(std::memory_order_acquire);
   return done >= walk.goal;
 }
 

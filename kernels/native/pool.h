@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "neighbours.h"
+
 namespace native {
 
 // Where a thread is. phase: how many it has begun. goal: parts that are done when it is over. Both
@@ -47,11 +49,13 @@ class Pool {
   static std::shared_ptr<Pool> shared(int threads);
 
   int threads() const { return threads_; }
+  // How many of them a job should take now, so that the cores suffice for other processes, too.
+  int part() const { return neighbours_->part_of(threads_); }
 
   // Work in the caller's thread, and in the others as they come. Returns when the last phase is over.
   // Callers of all pools of several threads take turns, in the order in which they came: two at once would
-  // ask for more cores than there are.
-  void run(std::shared_ptr<Job> job, bool timed = false);
+  // ask for more cores than there are. threads: that take part, 0 all of them.
+  void run(std::shared_ptr<Job> job, bool timed = false, int threads = 0);
   // End the other threads. Nothing runs afterwards.
   void stop();
 
@@ -103,7 +107,7 @@ class Pool {
   int take(const Walk& walk, int member, int count, bool patient);
   void count_part(const Walk& walk);
   void serve(int index);
-  void lead(const std::shared_ptr<Job>& job, bool timed);
+  void lead(const std::shared_ptr<Job>& job, bool timed, int threads);
   static void rest(int spins);
 
   // Looks at whether it is over before a thread helps one that does not get on, before it lets the
@@ -117,6 +121,7 @@ class Pool {
   static constexpr size_t kBytesALook = 512;  // that a slow thread reads between two
 
   int threads_;
+  std::shared_ptr<Neighbours> neighbours_ = Neighbours::shared();
   std::vector<std::thread> others_;
   std::unique_ptr<Member[]> members_;
   Walk end_;  // of the last run

@@ -25,15 +25,16 @@ bool score(Model& model, const Scores& scores) {
 }
 
 void Step::score(const Scores& scores, int first, int count) {
+  threads_ = m_.take_threads();
   scores_ = &scores;
   first_score_ = first;
   outputs_.assign(scores.places + first, scores.places + first + count);
   size_t needed = (size_t)count * m_.shape.vocab;
   if (m_.logits.bytes() < needed * sizeof(float)) m_.logits.allocate(needed);
   logits_ = m_.logits.get();
-  thread_best_.assign(m_.shape.threads, std::vector<Best>(count, {-INFINITY, 0}));
+  thread_best_.assign(threads_, std::vector<Best>(count, {-INFINITY, 0}));
   since_ = now();
-  m_.pool.run(shared_from_this(), m_.profile.timed);
+  m_.pool.run(shared_from_this(), m_.profile.timed, threads_);
 }
 
 void Step::score(Walk& walk) {

@@ -90,8 +90,9 @@ class Shape(NamedTuple):
     """Sizes of a network and of its device state.
 
     window: tokens seen, the own one included; 0: all. frequencies: radians a position,
-    [head_dim / 2] float64. block_size: a multiple of 16. max_tokens: query tokens of a step. kept: keys
-    and values, BF16 or INT8. verify: a place in VERIFY.
+    [head_dim / 2] float64. block_size: a multiple of 16. max_tokens: query tokens of a step. shares:
+    fewer of the threads compute beside engines of other processes. kept: keys and values, BF16 or INT8.
+    verify: a place in VERIFY.
     """
 
     vocab: int
@@ -110,6 +111,7 @@ class Shape(NamedTuple):
     max_len: int
     max_tokens: int
     threads: int
+    shares: bool
     kept: Format
     verify: int
     eps: float

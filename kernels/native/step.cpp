@@ -37,15 +37,16 @@ bool Step::run(const Rows& rows, float* logits) {
 
 void Step::start() {
   m_.tokens = (int)ids_.size();
-  thread_best_.assign(m_.shape.threads, std::vector<Best>(outputs_.size(), {-INFINITY, 0}));
+  thread_best_.assign(threads_, std::vector<Best>(outputs_.size(), {-INFINITY, 0}));
   since_ = now();
   waited_ = 0;
-  if (!ids_.empty()) m_.pool.run(shared_from_this(), m_.profile.timed);
+  if (!ids_.empty()) m_.pool.run(shared_from_this(), m_.profile.timed, threads_);
   for (const Row& row : rows_)
     if (!chosen_ || !row.samples) m_.slots[row.slot].computed = row.start + row.queries;
 }
 
 bool Step::prepare(const Rows& rows, bool every) {
+  threads_ = m_.take_threads();
   rows_.clear();
   outputs_.clear();
   first_output_.clear();

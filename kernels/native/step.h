@@ -108,6 +108,7 @@ class Step : public Job, public std::enable_shared_from_this<Step> {
   const Scores* scores_ = nullptr;
   int first_score_ = 0;
   int layers_ = 0;
+  int threads_ = 0;  // that compute
   bool split_ = false;  // attention by chunk, merged afterwards
   bool twice_ = false;  // its items may be computed twice
   int partial_chunks_ = 0;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from optimist.cli.doctor import examine, native_says
-from optimist.kernels.native import library
+from optimist.kernels.native import library, neighbours
 from optimist.kernels.native.library import FORCED, here
 
 
@@ -24,6 +24,18 @@ def test_it_says_which_set_computes_and_which_the_compiler_left_out() -> None:
     )
     says = native_says("avx2", ["avx2", "portable"], ["avx512", "avxvnni"])
     assert "; avx512, avxvnni left out: this needs GCC 11" in says
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [(True, ", fewer beside engines of other processes"), (False, "; engines of other processes")],
+)
+def test_it_says_whether_engines_share_the_cores(
+    told: bool, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(neighbours, "tell", lambda: told)
+    (found,) = [finding for finding in examine() if finding.what == "processors"]
+    assert says in found.says
 
 
 @pytest.mark.parametrize(("name", "good"), [("portable", True), ("avx513", False)])

@@ -37,6 +37,8 @@ WITHOUT_LIBRARY = (
     "row's logits need not be the same bits alone and among others, and every worker loads torch"
 )
 
+NOT_TOLD = "; engines of other processes are not seen, since /proc cannot be opened: give each its --threads"
+
 
 class Finding(NamedTuple):
     """One thing looked at. good: None where it is only worth knowing."""
@@ -106,9 +108,14 @@ def _optional(name: str, use: str) -> Finding:
 
 def _processors() -> Finding:
     from optimist.actors.worker.processors import threads_of
+    from optimist.kernels.native import neighbours
+    from optimist.kernels.native.library import missing
 
     there, threads = len(os.sched_getaffinity(0)), threads_of(None)
-    return Finding("processors", None, f"{there} to be used here; threads that compute: {threads}")
+    says = f"{there} to be used here; threads that compute: {threads}"
+    if not missing():
+        says += ", fewer beside engines of other processes" if neighbours.tell() else NOT_TOLD
+    return Finding("processors", None, says)
 
 
 def _memory() -> str:

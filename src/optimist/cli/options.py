@@ -109,7 +109,8 @@ OPTIONS = (
         "--threads",
         "worker.threads",
         "int",
-        "threads that compute, of the native library 512 at most; not given: one for each core",
+        "threads that compute, of the native library 512 at most; not given: one for each core, fewer beside "
+        "engines of other processes",
         also=(*COMPARED, *MEASURES),
     ),
     engine_option(
