@@ -134,7 +134,10 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "native_profile": (None, (c_void_p, POINTER(c_double))),
     "native_weight_bytes": (c_uint64, (c_void_p,)),
     "native_cache_bytes": (c_uint64, (c_void_p,)),
-    "native_probe_read": (c_int32, (c_char_p, c_int32, c_uint64, c_int32, POINTER(c_double))),
+    "native_probe_read": (
+        c_int32,
+        (c_char_p, c_int32, c_uint64, c_int32, POINTER(c_double), POINTER(c_double)),
+    ),
     "native_probe_multiply": (c_double, (c_char_p, c_int32, c_int32, c_uint64)),
     "native_neighbours_tell": (c_int32, ()),
     "native_neighbours_compute": (c_double, (c_char_p,)),

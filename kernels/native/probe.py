@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,18 +12,26 @@ from optimist.kernels.native.shapes import Format
 from optimist.messages.errors import ConfigError
 
 
-def read_seconds(size: int, threads: int, passes: int, *, isa: str = "") -> list[float]:
-    """Seconds of each of `passes` over `size` bytes, which threads share in equal parts.
+class Pass(NamedTuple):
+    """Over memory. processors: seconds that all threads of the process computed meanwhile."""
+
+    seconds: float
+    processors: float
+
+
+def read_passes(size: int, threads: int, passes: int, *, isa: str = "") -> list[Pass]:
+    """Each of `passes` over `size` bytes, which threads share in equal parts.
 
     Raises ConfigError where memory or threads do not suffice.
     """
-    seconds = np.zeros(passes)
+    seconds, processors = np.zeros(passes), np.zeros(passes)
     name = instruction_set(isa).encode()
-    pointer = seconds.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
-    if library().native_probe_read(name, threads, size, passes, pointer):
+    pointers = (
+        each.ctypes.data_as(ctypes.POINTER(ctypes.c_double)) for each in (seconds, processors)
+    )
+    if library().native_probe_read(name, threads, size, passes, *pointers):
         raise ConfigError(f"expected memory for {size} bytes and {threads} threads, got less")
-    found: list[float] = seconds.tolist()
-    return found
+    return [Pass(*each) for each in zip(seconds.tolist(), processors.tolist(), strict=True)]
 
 
 def operations(kind: Format, threads: int, rounds: int = 1 << 18, *, isa: str = "") -> float:

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from optimist.bench import floor
+from optimist.bench.floor import together
 from optimist.cli.main import main
 from optimist.kernels.native.library import here
-from optimist.kernels.native.probe import operations, read_seconds
+from optimist.kernels.native.probe import Pass, operations, read_passes
 from optimist.kernels.native.shapes import Format
 from optimist.messages.errors import ConfigError
 from optimist.models.default import default_model
@@ -115,7 +116,7 @@ def test_a_context_that_the_model_does_not_have_is_refused(
 
 @pytest.mark.parametrize("isa", here())
 def test_every_instruction_set_reads(isa: str) -> None:
-    assert all(taken > 0 for taken in read_seconds(1 << 16, 3, 2, isa=isa))
+    assert all(each.seconds > 0 for each in read_passes(1 << 16, 3, 2, isa=isa))
 
 
 @pytest.mark.parametrize("kind", [Format.BF16, Format.INT8])
@@ -124,6 +125,20 @@ def test_every_instruction_set_multiplies(isa: str, kind: Format) -> None:
     assert operations(kind, 2, 64, isa=isa) > 0
 
 
+def test_a_pass_whose_threads_shared_a_core_does_not_count() -> None:
+    apart, shared, between = Pass(1.0, 2.0), Pass(2.0, 2.0), Pass(1.25, 1.9)
+    assert together([shared, apart, between, shared], 2) == [1.0, 1.25]
+    assert together([shared, shared], 2) == [2.0, 2.0]
+    assert together([shared, apart], 1) == [2.0, 1.0]
+
+
+def test_a_pass_says_what_processors_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    native = read_passes(64 << 20, 1, 3)
+    monkeypatch.setattr(floor, "missing", lambda: "not built")
+    assert floor.bandwidth(1 << 20, 1, share=1 << 12) > 0
+    assert all(each.processors > 0 for each in native)
+
+
 def test_more_memory_than_there_is_is_refused() -> None:
     with pytest.raises(ConfigError, match="expected memory for"):
-        read_seconds(1 << 60, 1, 1)
+        read_passes(1 << 60, 1, 1)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from math import prod
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, get_args
 
 import numpy as np
 
 from optimist.actors.worker.processors import threads_of
 from optimist.kernels.native.library import missing
+from optimist.kernels.native.probe import Pass, operations, read_passes
 from optimist.kernels.native.shapes import Format
 from optimist.messages.errors import ConfigError
 from optimist.models.default import default_model
@@ -26,6 +28,9 @@ BEYOND_CACHES = 512 << 20
 
 PASS_BYTES = 2 << 30
 """read in all for one figure"""
+
+HAD = 0.75
+"""of the cores that threads want, in a pass that counts"""
 
 ROUNDS = 5
 """in which every figure is taken once"""
@@ -124,18 +129,26 @@ def bandwidth(size: int, threads: int, share: int = 1) -> float:
     """
     passes = max(3, PASS_BYTES // share // size)
     if missing():
-        return size / median(_numpy_seconds(size, threads, passes))
-    from optimist.kernels.native.probe import read_seconds
+        found = _numpy_passes(size, threads, passes)
+    else:
+        found = read_passes(size, threads, passes)
+    return size / median(together(found, min(threads, len(os.sched_getaffinity(0)))))
 
-    return size / median(read_seconds(size, threads, passes))
+
+def together(passes: Sequence[Pass], cores: int) -> list[float]:
+    """Seconds of the passes in which threads had the cores that they wanted, all where they never had.
+
+    A system with other work may leave all threads on one core for a whole pass, which then says what one
+    core reads.
+    """
+    good = [each.seconds for each in passes if each.processors >= HAD * cores * each.seconds]
+    return good or [each.seconds for each in passes]
 
 
 def peak(quant: Quant, threads: int) -> float:
     """Multiplications and additions a second that threads do out of registers, median of some times.
     int4: as int8, which is what they become.
     """
-    from optimist.kernels.native.probe import operations
-
     kind = Format.BF16 if quant == "none" else Format.INT8
     return median(operations(kind, threads) for _ in range(5))
 
@@ -199,14 +212,14 @@ def _gigabytes(speed: float) -> float:
     return round(speed / 1e9, 2)
 
 
-def _numpy_seconds(size: int, threads: int, passes: int) -> list[float]:
+def _numpy_passes(size: int, threads: int, passes: int) -> list[Pass]:
     """The same where the library was not built. numpy gives up Python's lock while it sums."""
     memory = np.ones(size // 8, np.int64)
     parts = np.array_split(memory, threads)
-    seconds = []
+    found = []
     with ThreadPoolExecutor(threads) as pool:
         for _ in range(passes):
-            begun = perf_counter()
+            begun, had = perf_counter(), process_time()
             list(pool.map(np.bitwise_xor.reduce, parts))
-            seconds.append(perf_counter() - begun)
-    return seconds
+            found.append(Pass(perf_counter() - begun, process_time() - had))
+    return found

@@ -11,7 +11,7 @@ from native_toy import device, open_slot, rows
 from optimist.kernels.native.device import NativeError
 from optimist.kernels.native.library import MOST_THREADS
 from optimist.kernels.native.operators import parts_done
-from optimist.kernels.native.probe import operations, read_seconds
+from optimist.kernels.native.probe import operations, read_passes
 from optimist.kernels.native.shapes import Format
 from optimist.messages.errors import ConfigError
 
@@ -44,4 +44,4 @@ def test_other_numbers_of_threads_are_refused(threads: int) -> None:
 
 def test_what_a_machine_does_is_measured_on_as_many_threads_as_there_may_be() -> None:
     assert operations(Format.INT8, MOST_THREADS, 1) > 0
-    assert all(seconds > 0 for seconds in read_seconds(1 << 22, MOST_THREADS, 2))
+    assert all(each.seconds > 0 for each in read_passes(1 << 22, MOST_THREADS, 2))
