@@ -180,19 +180,21 @@ class Settlement:
         starts = (4 * news.starts).tolist()
         ends = (4 * (news.starts + cut.keep)).tolist()
         logprobs = by_row(result.logprobs, news.starts, cut.keep)
+        columns = zip(ids, indices, starts, ends, cached, drafted, accepted, strict=True)
+        finish, token_ids = cut.finish, result.token_ids
         return [
             Tokens(
                 incarnation=incarnation,
-                request=ids[i],
-                index=indices[i],
-                token_ids=result.token_ids[starts[i] : ends[i]],
-                cached_len=cached[i],
-                drafted=drafted[i],
-                accepted=accepted[i],
-                finish=cut.finish.get(i),
-                logprobs=logprobs.get(i),
+                request=request,
+                index=index,
+                token_ids=token_ids[start:end],
+                cached_len=cached_len,
+                drafted=run,
+                accepted=right,
+                finish=finish.get(i) if finish else None,
+                logprobs=logprobs.get(i) if logprobs else None,
             )
-            for i in range(len(ids))
+            for i, (request, index, start, end, cached_len, run, right) in enumerate(columns)
         ]
 
     def _fail(self, slot: int, step: int, empty: bool) -> Retired:
