@@ -3,6 +3,8 @@
     python benchmarks/record.py --peer llamacpp=BIN,bf16=A.gguf,... --peer openvino=PYTHON,bf16=FOLDER,...
     python docs/generate.py
 
+--record FILE writes another file of docs/, of another machine.
+
 The peers are those of versus.py. A part that fails or takes too long keeps what was written down before.
 """
 
@@ -19,7 +21,7 @@ from typing import Any
 
 BENCHMARKS = Path(__file__).parent
 DOCS = BENCHMARKS.parent / "docs"
-RECORD = DOCS / "performance.json"
+RECORD = "performance.json"
 
 CURVE = tuple(f"batch-{size}-{kind}" for kind in ("bf16", "int8") for size in (1, 2, 4, 16))
 
@@ -34,10 +36,10 @@ def run(seconds: float, *command: str) -> str:
             return process.communicate()[0]
 
 
-def anatomy() -> dict[str, Any]:
-    """Phases of a step in two formats, and the picture of one."""
+def anatomy(record: Path) -> dict[str, Any]:
+    """Phases of a step in two formats, and the picture of one beside the record."""
     script = str(BENCHMARKS / "anatomy.py")
-    picture = ("--svg", str(DOCS / "performance.svg"))
+    picture = ("--svg", str(record.with_suffix(".svg")))
     found = {}
     for quant, more in (("int8", picture), ("none", ())):
         said = run(60, script, "--quant", quant, "--json", *more)
@@ -59,9 +61,11 @@ def bench(command: str, seconds: float) -> dict[str, Any]:
     return found
 
 
-def versus(rows: Sequence[str], peers: Sequence[str], pairs: int, seconds: float) -> list[Any]:
+def versus(
+    record: Path, rows: Sequence[str], peers: Sequence[str], pairs: int, seconds: float
+) -> list[Any]:
     """Results of these rows, those that were reached in time."""
-    out = RECORD.with_suffix(".part")
+    out = record.with_suffix(".part")
     command = [str(BENCHMARKS / "versus.py"), "--json", str(out), "--pairs", str(pairs)]
     for flag, values in (("--row", rows), ("--peer", peers)):
         command += [part for value in values for part in (flag, value)]
@@ -80,13 +84,17 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=540, help="of the comparison at most")
     parser.add_argument("--only", action="append", default=[], help="a part; may be repeated")
+    parser.add_argument("--record", default=RECORD, help="file of docs/ to write")
     asked = parser.parse_args()
+    record = DOCS / asked.record
+    if not record.exists():
+        record.write_text("{}\n", encoding="utf-8")
     parts: dict[str, Callable[[], Any]] = {
-        "anatomy": anatomy,
+        "anatomy": lambda: anatomy(record),
         "prompts": prompts,
         "floor": lambda: bench("floor", 60),
-        "rows": lambda: versus(["all"], asked.peer, asked.pairs, asked.seconds),
-        "curve": lambda: versus(CURVE, [p for p in asked.peer if "openvino" in p], 1, 150),
+        "rows": lambda: versus(record, ["all"], asked.peer, asked.pairs, asked.seconds),
+        "curve": lambda: versus(record, CURVE, [p for p in asked.peer if "openvino" in p], 1, 150),
         "quality": lambda: bench("quality", 800),
         "overlap": lambda: bench("overlap", 300),
         "speculation": lambda: bench("speculation", 600),
@@ -97,11 +105,11 @@ def main() -> None:
         except (OSError, ValueError, KeyError) as error:
             print(f"record: {name} keeps what it was: {error!r}", file=sys.stderr)
             continue
-        written = json.loads(RECORD.read_text(encoding="utf-8"))
+        written = json.loads(record.read_text(encoding="utf-8"))
         if name == "rows":
-            found = [*found, *_others(written["rows"], found)]
+            found = [*found, *_others(written.get("rows", []), found)]
         written[name] = found
-        RECORD.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
+        record.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
 
 
 def _others(before: Sequence[Any], now: Sequence[Any]) -> list[Any]:

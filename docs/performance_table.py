@@ -1,4 +1,4 @@
-"""The tables of docs/performance.md, from docs/performance.json as benchmarks/record.py wrote it."""
+"""The tables of docs/performance.md, from the records that benchmarks/record.py wrote, one of each machine."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import json
 from pathlib import Path
 from typing import Any
 
-RECORD = Path(__file__).with_name("performance.json")
+MAIN, AMX = "performance.json", "performance-amx.json"
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 """head and rows"""
 
 
-def comparison() -> Table:
+def comparison(name: str = MAIN) -> Table:
     """Ours beside the best peer, row by row."""
     head = ("row", "ours", "best peer", "ratio", "asked", "GB/s beside", "")
-    return head, [_row(found) for found in record("rows")]
+    return head, [_row(found) for found in record("rows", name)]
 
 
-def phases() -> Table:
+def phases(name: str = MAIN) -> Table:
     """Milliseconds of a step and of its phases."""
     head: tuple[str, ...] = ()
     rows = []
-    for quant, steps in record("anatomy").items():
+    for quant, steps in record("anatomy", name).items():
         for step in steps:
             head = ("", "step", "of the floor", *step["phases_ms"])
             share = step["floor_ms"] / step["step_ms"]
@@ -33,12 +33,12 @@ def phases() -> Table:
     return head, rows
 
 
-def prompts() -> Table:
+def prompts(name: str = MAIN) -> Table:
     """Rates of a prompt beside the peak of multiplications."""
     head = ("format", "prompt", "threads", "tokens a second", "their peak", "of the peak")
     rows: list[tuple[str, ...]] = []
-    for name, found in record("prompts").items():
-        shown = "bf16" if name == "none" else name
+    for quant, found in record("prompts", name).items():
+        shown = "bf16" if quant == "none" else quant
         peak, share = f"{found['peak_gops']:.0f} GOP/s", f"{found['of_the_peak']:.0%}"
         sizes = f"{found['prompt']}", f"{found['threads']}"
         rows.append((shown, *sizes, f"{found['tokens_per_s']:.0f}", peak, share))
@@ -58,9 +58,10 @@ def quality() -> Table:
     return head, rows
 
 
-def record(part: str) -> Any:
-    """A part of the record; empty before it was measured."""
-    return json.loads(RECORD.read_text(encoding="utf-8")).get(part, {})
+def record(part: str, name: str = MAIN) -> Any:
+    """A part of a record; empty before it was measured."""
+    path = Path(__file__).with_name(name)
+    return json.loads(path.read_text(encoding="utf-8")).get(part, {})
 
 
 def _row(found: dict[str, Any]) -> tuple[str, ...]:
