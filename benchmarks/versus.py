@@ -43,6 +43,13 @@ PROBED = 256 << 20
 """bytes that the probe reads over and over"""
 
 
+def positive(text: str) -> int:
+    """A number from 1 on. Raises ArgumentTypeError for anything else."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 on, got {text!r}")
+    return int(text)
+
+
 def options() -> argparse.Namespace:
     """What the command line asks for."""
     parser = argparse.ArgumentParser(
@@ -50,10 +57,10 @@ def options() -> argparse.Namespace:
     )
     parser.add_argument("--row", action="append", default=[], help="a row, or all; may be repeated")
     parser.add_argument("--peer", action="append", default=[], help="may be repeated")
-    parser.add_argument("--pairs", type=int, default=3, help="rounds of each row")
+    parser.add_argument("--pairs", type=positive, default=3, help="rounds of each row")
     parser.add_argument("--every-peer", action="store_true", help="not only the best one")
     parser.add_argument("--model", default="", help="of ours; not given: the default one")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--threads", type=positive, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json", help="file for the results, written after every row")
     parser.add_argument("--draw", help="file with results, instead of measuring")
     parser.add_argument("--plot", help="PNG of throughput against batch, with the floor")

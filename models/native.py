@@ -8,7 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from optimist.kernels.native.device import NO_LAYER, NativeDevice
-from optimist.kernels.native.shapes import VERIFY, Format, Matrix, Part, Shape, Vector
+from optimist.kernels.native.shapes import (
+    MOST_QUERY_HEADS,
+    VERIFY,
+    Format,
+    Matrix,
+    Part,
+    Shape,
+    Vector,
+)
 from optimist.messages.errors import ConfigError
 from optimist.models.base import WeightSource
 from optimist.models.config import ModelConfig
@@ -48,6 +56,8 @@ def unsupported(config: ModelConfig, block_size: int) -> str:
     """Why the library cannot run this model with this block size, "" where it can."""
     if config.head_dim > WIDEST_HEAD:
         return f"head_dim: expected at most {WIDEST_HEAD}, got {config.head_dim}"
+    if (group := config.num_heads // config.num_kv_heads) > MOST_QUERY_HEADS:
+        return f"num_heads: expected at most {MOST_QUERY_HEADS} for each KV head, got {group}"
     if block_size < 1 or block_size % TILE:
         return f"block_size: expected a multiple of {TILE}, got {block_size}"
     return ""

@@ -231,6 +231,7 @@ NATIVE_API int32_t native_blocks(Device* device, int32_t count, const int32_t* s
   return guarded(device, [&] {
     Slots& all = device->model.slots;
     for (int i = 0; i < count; ++i) {
+      all.check(slots[i]);
       bool good = blocks[i] >= 0 && blocks[i] < device->model.shape.blocks && columns[i] >= 0 &&
                   columns[i] < all.columns();
       if (!good) {

@@ -165,7 +165,7 @@ class NativeDevice:
 
     def ask(self, rows: Rows, alternatives: int = 0, lengths: Ints | None = None) -> Asked:
         """All of a step that needs no device, perhaps beside an earlier step: see Asking."""
-        return self._asking.ask(rows, alternatives, lengths)
+        return self._asking.ask(rows, min(alternatives, self.shape.vocab), lengths)
 
     def run(self, asked: Asked) -> Chosen:
         """Compute a step that was asked for, once.
@@ -239,6 +239,8 @@ class NativeDevice:
             self._lent.close()
 
     def _call(self, name: str, *arguments: Any) -> None:
+        if not self._handle:
+            raise NativeError(f"{name}: the device is closed")
         if getattr(self._library, f"native_{name}")(self._handle, *arguments):
             raise NativeError(self._library.native_error(self._handle).decode())
 

@@ -21,6 +21,12 @@ bool guess(Model& model, Step& step, const std::vector<int32_t>& slots, int laye
 }  // namespace
 
 bool draft(Model& model, Steps& steps, int rows, const int32_t* slots, const int32_t* counts, int layers) {
+  if (layers < 1 || layers > model.shape.layers) {
+    model.error = "draft: expected 1 to " + std::to_string(model.shape.layers) + " layers, got " +
+                  std::to_string(layers);
+    return false;
+  }
+  for (int i = 0; i < rows; ++i) model.slots.check(slots[i]);
   std::vector<TextEnd> ends;
   std::vector<int32_t> computed;
   for (int i = 0; i < rows; ++i) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <stdexcept>
 
 namespace native {
 namespace {
@@ -79,6 +80,9 @@ Model::Model(const Shape& given, const Isa& set)
       shared_pool(Pool::shared(given.threads)),
       pool(*shared_pool),
       cache_shape(geometry_of(given.heads, given.kv_heads, given.head_dim, given.block_size, given.kept)) {
+  if (given.heads / given.kv_heads > kQueryRows)
+    throw std::invalid_argument("heads: expected at most " + std::to_string(kQueryRows) + " for each KV head, got " +
+                                std::to_string(given.heads / given.kv_heads));
   frequencies.assign(given.frequencies, given.frequencies + given.head_dim / 2);
   shape.frequencies = frequencies.data();
   hidden_width = padded(shape.hidden, kAlign);

@@ -9,7 +9,15 @@ from numpy.typing import NDArray
 
 from optimist.kernels.native.device import as_bytes, as_floats, as_ints
 from optimist.kernels.native.library import instruction_set, library
-from optimist.kernels.native.shapes import STORED, Finish, Floats, Format, Ints, Matrix
+from optimist.kernels.native.shapes import (
+    MOST_QUERY_HEADS,
+    STORED,
+    Finish,
+    Floats,
+    Format,
+    Ints,
+    Matrix,
+)
 
 ALIGNED = 64
 """values that rows are padded to"""
@@ -168,6 +176,10 @@ def attention(
     that are merged afterwards.
     """
     tokens, columns, dim = qkv.shape
+    if (group := 2 * heads // (columns - heads)) > MOST_QUERY_HEADS:
+        raise ValueError(
+            f"attention: expected at most {MOST_QUERY_HEADS} query heads for each KV head, got {group}"
+        )
     out = np.empty((queries, heads, dim), np.float32)
     sizes = (heads, (columns - heads) // 2, dim, block_size, kept, window, tokens, queries)
     library().native_op_attention(

@@ -86,6 +86,10 @@ class Matrix(NamedTuple):
     order: NDArray[np.integer] | None = None
 
 
+MOST_QUERY_HEADS = 96
+"""of a KV head: their rows are computed together"""
+
+
 class Shape(NamedTuple):
     """Sizes of a network and of its device state.
 

@@ -2,11 +2,17 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
+#include <string>
 
 namespace native {
 namespace {
 
 constexpr int32_t kNoBlock = -1;
+
+void refuse(const std::string& what, const std::string& expected, int64_t got) {
+  throw std::invalid_argument(what + ": expected " + expected + ", got " + std::to_string(got));
+}
 
 }  // namespace
 
@@ -24,6 +30,7 @@ bool Slot::plain() const {
 }
 
 void Slots::allocate(const Shape& shape) {
+  vocab_ = shape.vocab;
   width_ = shape.max_len + 1;
   columns_ = (shape.max_len + shape.block_size - 1) / shape.block_size;
   slots_.resize(shape.slots);
@@ -37,7 +44,20 @@ void Slots::reset() {
   std::fill_n(table_.get(), slots_.size() * columns_, kNoBlock);
 }
 
+void Slots::check(int slot) const {
+  if (slot < 0 || slot >= (int)slots_.size())
+    refuse("slot", "0 to " + std::to_string(slots_.size() - 1), slot);
+}
+
+void Slots::check_id(int32_t id) const {
+  if (id < 0 || id >= vocab_) refuse("token id", "0 to " + std::to_string(vocab_ - 1), id);
+}
+
 void Slots::open(int slot, const int32_t* ids, int count, int cached, const Choice& choice) {
+  check(slot);
+  if (count < 0 || count >= width_) refuse("tokens", "0 to " + std::to_string(width_ - 1), count);
+  if (cached < 0 || cached > count) refuse("cached", "0 to " + std::to_string(count), cached);
+  std::for_each(ids, ids + count, [this](int32_t id) { check_id(id); });
   Slot& s = slots_[slot];
   s = Slot();
   s.computed = cached;

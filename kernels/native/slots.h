@@ -44,6 +44,10 @@ class Slots {
   int width() const { return width_; }
   int columns() const { return columns_; }
 
+  // Throws std::invalid_argument, before anything changes, for a slot that is none, and for tokens and counts
+  // that no slot can have.
+  void check(int slot) const;
+  void check_id(int32_t id) const;
   void open(int slot, const int32_t* ids, int count, int cached, const Choice& choice);
   void set_block(int slot, int column, int block) { table(slot)[column] = block; }
   void append(int slot, int32_t id);
@@ -54,7 +58,7 @@ class Slots {
  private:
   std::vector<Slot> slots_;
   Buffer<int32_t> ids_, table_;
-  int width_ = 0, columns_ = 0;
+  int width_ = 0, columns_ = 0, vocab_ = 0;
 };
 
 }  // namespace native

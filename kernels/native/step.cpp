@@ -55,6 +55,7 @@ bool Step::prepare(const Rows& rows, bool every) {
   for (int i = 0; i < rows.rows; ++i) {
     Row row = {rows.slots[i],  0, rows.queries[i], rows.drafts ? rows.drafts[i] : 0,
                tokens, rows.samples[i] != 0};
+    m_.slots.check(row.slot);
     row.start = m_.slots[row.slot].computed;
     if (!check(row, rows.lengths[i])) return false;
     int from = every ? 0 : row.queries - 1 - row.drafts;
@@ -77,6 +78,11 @@ bool Step::prepare(const Rows& rows, bool every) {
 // What the batch says must be what the slot holds: its tokens are known, its blocks are there.
 bool Step::check(const Row& row, int32_t length) {
   std::string where = "slot " + std::to_string(row.slot) + ": ";
+  if (row.drafts < 0 || row.queries <= row.drafts) {
+    m_.error = where + "expected a query of a token more than its drafts, got " +
+               std::to_string(row.queries) + " with " + std::to_string(row.drafts);
+    return false;
+  }
   int end = row.start + row.queries;
   if (length >= 0 && length != end) {
     m_.error = where + "expected a length of " + std::to_string(end) + " after the step, got " +
@@ -105,7 +111,10 @@ void Step::place_tokens(const Rows& rows) {
     const Row& row = rows_[i];
     int32_t* ids = m_.slots.ids(row.slot);
     int known = row.start + row.queries - row.drafts;
-    for (int d = 0; draft && d < row.drafts; ++d) ids[known + d] = *draft++;
+    for (int d = 0; draft && d < row.drafts; ++d) {
+      m_.slots.check_id(*draft);
+      ids[known + d] = *draft++;
+    }
     for (int q = 0; q < row.queries; ++q) {
       ids_.push_back(ids[row.start + q]);
       positions_.push_back(row.start + q);
