@@ -36,8 +36,8 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     model: path of a GGUF file or of a Hugging Face folder. dtype: of weights and KV cache.
     quant: of weights, see optimist.models.quantisation. threads: that compute, None is one for each
-    core, fewer beside engines of other processes. kv_blocks: KV blocks, None sizes them from kv_memory_mb; if that is None too, it is 512 on a
-    CPU, and on a GPU all that is free but reserve_mb.
+    core, fewer beside engines of other processes. kv_blocks: KV blocks, None sizes them from
+    kv_memory_mb; if that is None too, it is 512 on a CPU, and on a GPU all that is free but reserve_mb.
     max_model_len: None is the model's own. max_batch_tokens: query tokens of a step, None leaves them to the
     device, see `batch_tokens`. executor_options: for a `module:Class` executor, as JSON.
     draft_wait: how long a step waits for drafts at most, as a share of the time that steps take; None is

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#define NATIVE_ABI 6
+#define NATIVE_ABI 7
 #define NATIVE_API extern "C" __attribute__((visibility("default")))
 
 namespace native {

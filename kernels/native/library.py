@@ -22,7 +22,7 @@ from pathlib import Path
 
 from optimist.messages.errors import ConfigError
 
-ABI = 6
+ABI = 7
 """of the library that this package speaks to"""
 
 SETS = ("amx", "avx512", "avxvnni", "avx2", "portable")
@@ -139,8 +139,8 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
         (c_char_p, c_int32, c_uint64, c_int32, POINTER(c_double), POINTER(c_double)),
     ),
     "native_probe_multiply": (c_double, (c_char_p, c_int32, c_int32, c_uint64)),
-    "native_neighbours_tell": (c_int32, ()),
-    "native_neighbours_compute": (c_double, (c_char_p,)),
+    "native_neighbours_tell": (c_int32, (c_char_p,)),
+    "native_neighbours_compute": (c_double, (c_char_p, c_int32)),
     "native_neighbours_part": (
         None,
         (c_int32, c_int32, POINTER(c_double), POINTER(c_double), _Ints),

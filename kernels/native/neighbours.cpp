@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "abi.h"
 #include "pool.h"
@@ -17,6 +19,9 @@ constexpr int kBytesBits = 10;
 constexpr off_t kEnd = off_t(1) << 40;  // behind those of every process
 // For how long a neighbour that does not compute is believed to be between two steps.
 constexpr double kBetweenSteps = 0.02;
+// Into how many ranges of bytes a step looks: a neighbour takes two. Whoever locks more bytes apart from each
+// other than that keeps nobody from computing.
+constexpr int kMostLooks = 512;
 
 struct flock range(short type, off_t from, off_t to) {
   struct flock lock = {};
@@ -47,7 +52,12 @@ int Portion::of(int threads, double others, double at) {
   return std::max(1, (int)(threads * threads / (threads + others)));
 }
 
-Neighbours::Neighbours(const char* place) : file_(open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
+Neighbours::Neighbours(const char* place) : file_(open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  // What can be opened need not be locked. Behind the bytes of every process nobody looks.
+  if (!tells() || (lock(F_RDLCK, kEnd, kEnd + 1) && lock(F_UNLCK, kEnd, kEnd + 1))) return;
+  close(file_);
+  file_ = -1;
+}
 
 Neighbours::~Neighbours() {
   if (tells()) close(file_);
@@ -71,7 +81,23 @@ void Neighbours::computes(int more) {
   if (held() < before) lock(F_UNLCK, mine + held(), mine + before);
 }
 
-double Neighbours::others() const { return look(0, kEnd); }
+// The system names any lock in a range: what lies before and behind it is looked through next.
+double Neighbours::others() const {
+  double threads = 0;
+  std::vector<std::pair<off_t, off_t>> unseen = {{0, kEnd}};
+  for (int looks = 0; !unseen.empty() && looks < kMostLooks; ++looks) {
+    auto [from, to] = unseen.back();
+    unseen.pop_back();
+    struct flock seen = range(F_WRLCK, from, to);
+    if (fcntl(file_, F_OFD_GETLK, &seen) || seen.l_type == F_UNLCK) continue;
+    off_t begin = std::max(from, seen.l_start);
+    off_t end = seen.l_len ? std::min(to, seen.l_start + seen.l_len) : to;
+    threads += std::min<off_t>(end - begin, 1 << kBytesBits) * overlap((pid_t)(begin >> kBytesBits));
+    if (from < begin) unseen.push_back({from, begin});
+    if (end < to) unseen.push_back({end, to});
+  }
+  return threads;
+}
 
 int Neighbours::part_of(int threads) {
   if (threads == 1) return 1;
@@ -82,30 +108,23 @@ int Neighbours::part_of(int threads) {
 
 int Neighbours::held() const { return std::min(threads_, 1 << kBytesBits); }
 
-void Neighbours::lock(short type, off_t from, off_t to) const {
+bool Neighbours::lock(short type, off_t from, off_t to) const {
   struct flock wanted = range(type, from, to);
-  fcntl(file_, F_OFD_SETLK, &wanted);
-}
-
-// The system names any lock in a range: what lies before and behind it is looked through next.
-double Neighbours::look(off_t from, off_t to) const {
-  if (from >= to) return 0;
-  struct flock seen = range(F_WRLCK, from, to);
-  if (fcntl(file_, F_OFD_GETLK, &seen) || seen.l_type == F_UNLCK) return 0;
-  off_t begin = std::max(from, seen.l_start);
-  off_t end = seen.l_len ? std::min(to, seen.l_start + seen.l_len) : to;
-  double threads = std::min<off_t>(end - begin, 1 << kBytesBits);
-  return look(from, begin) + look(end, to) + threads * overlap((pid_t)(begin >> kBytesBits));
+  return !fcntl(file_, F_OFD_SETLK, &wanted);
 }
 
 }  // namespace native
 
 using namespace native;
 
-NATIVE_API int32_t native_neighbours_tell() { return Neighbours::shared()->tells(); }
+NATIVE_API int32_t native_neighbours_tell(const char* place) { return Neighbours(place).tells(); }
 
-// Threads of others that compute, as they tell it in this folder.
-NATIVE_API double native_neighbours_compute(const char* place) { return Neighbours(place).others(); }
+// Threads of others that compute, as they tell it in this folder, for whom `own` compute meanwhile.
+NATIVE_API double native_neighbours_compute(const char* place, int32_t own) {
+  Neighbours told(place);
+  Computing here(told, own);
+  return told.others();
+}
 
 // How many of its threads an engine takes step by step. others, at, taken: [steps]
 NATIVE_API void native_neighbours_part(int32_t threads, int32_t steps, const double* others, const double* at,

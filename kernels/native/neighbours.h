@@ -42,8 +42,7 @@ class Neighbours {
 
  private:
   int held() const;
-  void lock(short type, off_t from, off_t to) const;
-  double look(off_t from, off_t to) const;
+  bool lock(short type, off_t from, off_t to) const;
 
   int file_;
   std::mutex mutex_;

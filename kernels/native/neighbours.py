@@ -20,14 +20,17 @@ BYTES = 1024
 """of each process: those of number p begin at p * BYTES, and as many are locked as it has threads that compute"""
 
 
-def tell() -> bool:
+def tell(place: Path = PLACE) -> bool:
     """Whether the system lets processes tell each other here."""
-    return bool(library().native_neighbours_tell())
+    return bool(library().native_neighbours_tell(bytes(place)))
 
 
-def threads_of_others(place: Path = PLACE) -> float:
-    """That compute in other processes now; of a process that may use other cores too, a part."""
-    return float(library().native_neighbours_compute(bytes(place)))
+def threads_of_others(place: Path = PLACE, own: int = 0) -> float:
+    """That compute in other processes now; of a process that may use other cores too, a part.
+
+    own: threads that compute here meanwhile, and are not counted.
+    """
+    return float(library().native_neighbours_compute(bytes(place), own))
 
 
 def parts_taken(threads: int, others: Sequence[float], at: Sequence[float]) -> list[int]:

@@ -37,7 +37,7 @@ WITHOUT_LIBRARY = (
     "row's logits need not be the same bits alone and among others, and every worker loads torch"
 )
 
-NOT_TOLD = "; engines of other processes are not seen, since /proc cannot be opened: give each its --threads"
+NOT_TOLD = "; engines of other processes are not seen, since /proc cannot be locked: give each its --threads"
 
 
 class Finding(NamedTuple):

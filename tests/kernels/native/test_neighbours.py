@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,9 @@ from optimist.kernels.native.neighbours import parts_taken, threads_of_others
 
 LOCK = "hhqqi"
 """struct flock"""
+
+NOBODY = 1 << 22
+"""from here on no process has such a number, so that all its cores count"""
 
 COMPUTES = """
 from native_toy import device, open_slot, rows
@@ -39,11 +42,19 @@ while True:
 @contextlib.contextmanager
 def another(place: Path, threads: int, pid: int) -> Iterator[None]:
     """A process of this number computes, as far as `place` tells."""
+    with locks(place, threads, [pid]):
+        yield
+
+
+@contextlib.contextmanager
+def locks(place: Path, count: int, pids: Iterable[int]) -> Iterator[None]:
+    """So many bytes are locked at the number of each process."""
     file = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        begin = pid * neighbours.BYTES
-        lock = struct.pack(LOCK, fcntl.F_RDLCK, os.SEEK_SET, begin, threads, 0)
-        fcntl.fcntl(file, fcntl.F_OFD_SETLK, lock)
+        for pid in pids:
+            begin = pid * neighbours.BYTES
+            lock = struct.pack(LOCK, fcntl.F_RDLCK, os.SEEK_SET, begin, count, 0)
+            fcntl.fcntl(file, fcntl.F_OFD_SETLK, lock)
         yield
     finally:
         os.close(file)
@@ -93,15 +104,15 @@ def test_a_process_that_computes_says_so_until_it_dies() -> None:
 
 
 def test_a_process_does_not_count_itself(tmp_path: Path) -> None:
-    assert threads_of_others(tmp_path) == 0
-    with another(tmp_path, 2, os.getpid()):
-        assert threads_of_others(tmp_path) == 2
+    assert threads_of_others(tmp_path, own=2) == 0
+    with another(tmp_path, 3, NOBODY):
+        assert threads_of_others(tmp_path, own=2) == 3
 
 
 def test_threads_of_several_processes_are_added_in_whatever_order_they_came(tmp_path: Path) -> None:
     with contextlib.ExitStack() as all_of_them:
-        for count, pid in ((2, 900_001), (4, 5), (1, 4_000_000), (8, 6)):
-            all_of_them.enter_context(another(tmp_path, count, pid))
+        for count, pid in ((2, 900), (4, 5), (1, 4_000), (8, 6)):
+            all_of_them.enter_context(another(tmp_path, count, NOBODY + pid))
         assert threads_of_others(tmp_path) == 15
 
 
@@ -110,8 +121,16 @@ def test_whoever_locks_everything_counts_as_one_large_process(tmp_path: Path) ->
         assert threads_of_others(tmp_path) == neighbours.BYTES
 
 
+def test_of_very_many_locks_some_are_looked_at(tmp_path: Path) -> None:
+    many = 5000
+    with locks(tmp_path, 1, range(NOBODY + many, NOBODY, -1)):
+        assert 100 < threads_of_others(tmp_path) < many
+
+
 def test_a_folder_that_is_not_there_tells_nothing(tmp_path: Path) -> None:
-    assert threads_of_others(tmp_path / "none") == 0
+    assert neighbours.tell(tmp_path)
+    assert not neighbours.tell(tmp_path / "none")
+    assert threads_of_others(tmp_path / "none", own=2) == 0
 
 
 def test_whoever_computes_on_other_cores_takes_none_of_ours(tmp_path: Path) -> None:
@@ -168,7 +187,7 @@ def test_beside_another_process_an_engine_takes_its_part_and_says_the_same() -> 
     for shares in (False, True):
         with contextlib.closing(device(threads=2, shares=shares)) as network:
             open_slot(network, 0, [token % 101 for token in range(150)], range(10))
-            with another(neighbours.PLACE, 2, os.getppid()):
+            with another(neighbours.PLACE, 2, NOBODY):
                 found.append(network.logits(rows([0], [100])))
                 assert network.computing == (1 if shares else 2)
             found.append(network.logits(rows([0], [50])))
@@ -181,7 +200,7 @@ def test_of_three_threads_two_compute_beside_a_small_neighbour() -> None:
     for shares in (False, True):
         with contextlib.closing(device(threads=3, shares=shares)) as network:
             open_slot(network, 0, [token % 101 for token in range(150)], range(10))
-            with another(neighbours.PLACE, 1, os.getppid()):
+            with another(neighbours.PLACE, 1, NOBODY):
                 found.append(network.logits(rows([0], [150])))
                 assert network.computing <= (2 if shares else 3)
     assert np.array_equal(found[0], found[1])
